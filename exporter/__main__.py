@@ -1,0 +1,5 @@
+"""`python -m exporter` is `inferlog`."""
+
+from exporter.cli import main
+
+main()

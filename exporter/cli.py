@@ -1,0 +1,162 @@
+"""The `inferlog` command. Each command imports what it needs when it runs: a short one starts in a tenth of a second."""
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from exporter.version import VERSION
+
+USAGE_ERROR = 2
+FAILURE = 1
+
+# Nearly every object lives for one line and is freed by its reference count: the cycle collector has nothing to find.
+gc.set_threshold(50_000, 20, 100)
+
+_ROLES = click.Choice(["prefill", "decode", "both", "none"])
+_EXPECTATIONS = click.Choice(["all", "mixed"])
+
+
+def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
+    click.echo(f"inferlog: {message}", err=True)
+    sys.exit(code)
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The settings that a source has in the configuration file, as flags."""
+    for option in (
+        click.option("--pd-role", type=_ROLES, help="Role in a prefill/decode pair; default: learnt from the log."),
+        click.option("--pd-expect", type=_EXPECTATIONS, help="Whether each prompt comes by KV transfer (all) or some do (mixed)."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(VERSION, prog_name="inferlog")
+def main() -> None:
+    """Turn the logs of LLM inference engines into Prometheus metrics."""
+
+
+@main.command()
+@click.option("--config", "--config.file", "config", type=click.Path(path_type=Path), help="YAML configuration file.")
+@click.option("--log", "logs", multiple=True, metavar="PATH_OR_GLOB", help="Log to follow, - for standard input; may be repeated.")
+@click.option("--name", help="Name of the source, with one --log; default: the file's name.")
+@click.option("--start-at", type=click.Choice(["beginning", "end"]), help="Read the history first (default), or only what is new.")
+@_source_options
+@click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
+@click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
+@click.option("--state-file", type=click.Path(path_type=Path), help="Not used by this version: counters begin at 0 at each start.")
+@click.option("--log.level", "log_level", help="debug, info (default), warning or error.")
+@click.option("--log.format", "log_format", help="logfmt (default) or json.")
+def run(
+    config: Path | None,
+    logs: Sequence[str],
+    name: str | None,
+    start_at: str | None,
+    pd_role: str | None,
+    pd_expect: str | None,
+    listen_address: str | None,
+    telemetry_path: str | None,
+    state_file: Path | None,
+    log_level: str | None,
+    log_format: str | None,
+) -> None:
+    """Follow logs and serve their metrics until SIGTERM."""
+    from exporter.config import ConfigError, from_flags, load
+    from exporter.serve import ListenError, serve
+
+    defaults = {"name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect}
+    try:
+        settings = from_flags(
+            load(config) if config else None,
+            logs=logs,
+            listen_address=listen_address,
+            telemetry_path=telemetry_path,
+            log_level=log_level,
+            log_format=log_format,
+            source_defaults={key: value for key, value in defaults.items() if value is not None},
+        )
+        serve(settings, state_file_given=state_file is not None)
+    except ConfigError as error:
+        _fail(str(error))
+    except ListenError as error:
+        _fail(str(error), FAILURE)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@_source_options
+def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None) -> None:
+    """Read logs to their end and print the exposition. Each FILE is a source of its own; - is standard input."""
+    from exporter import saved
+    from exporter.exposition import exposition
+
+    snapshots = []
+    for path, name in zip(files, saved.names(files), strict=True):
+        try:
+            source = saved.open_source(path, name, pd_role=pd_role, pd_expect=pd_expect)
+            for _ in saved.read(path, source):
+                pass
+        except OSError as error:
+            _fail(f"{path}: {error.strerror}", FAILURE)
+        snapshots.append(saved.snapshot(source))
+    click.echo(exposition(snapshots), nl=False)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--follow", is_flag=True, help="Go on as the log grows.")
+def events(files: Sequence[str], follow: bool) -> None:
+    """Print what the logs tell, one JSON object a line. Text and ids of users are never in it."""
+    from exporter import saved
+    from exporter.event_lines import event_line, followed
+
+    if follow and len(files) > 1:
+        _fail("--follow takes one FILE")
+    try:
+        for path, name in zip(files, saved.names(files), strict=True):
+            source = saved.open_source(path, name)
+            for found in followed(path, source) if follow else saved.read(path, source):
+                for each in found:
+                    click.echo(event_line(name, each, source.clock))
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}", FAILURE)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
+@click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")
+def replay(file: Path, target: Path, speed: float) -> None:
+    """Write a saved log again, line by line in the time that its headers tell."""
+    from exporter.replay import replay_log
+
+    try:
+        replay_log(file, target, speed=speed)
+    except OSError as error:
+        _fail(f"{error.filename or target}: {error.strerror}", FAILURE)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+@main.command()
+@click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", default="127.0.0.1:19877", show_default=True)
+@click.option("--speed", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Times as fast as the logs were written.")
+def demo(listen_address: str, speed: float) -> None:
+    """Serve bundled logs that are written while you watch: a P/D decode engine, n-gram and DSpark speculation."""
+    from exporter.config import ConfigError
+    from exporter.demo import run_demo
+    from exporter.serve import ListenError
+
+    try:
+        run_demo(listen_address, speed=speed)
+    except ConfigError as error:
+        _fail(str(error))
+    except ListenError as error:
+        _fail(str(error), FAILURE)

@@ -1,0 +1,38 @@
+"""From the times that a log prints to times since the epoch."""
+
+import time
+from collections.abc import Callable
+
+from parsers.header import Head, LogClock
+
+ZONE_STEP_SECONDS = 900
+"""Zones differ in quarters of an hour."""
+
+_LARGEST_ZONE_SECONDS = 15 * 3600
+_LIVE_ERROR_SECONDS = 60
+
+
+class EventClock:
+    """Gives an event its time: the container runtime's, else the log's own, corrected by the zone that was given or learnt."""
+
+    def __init__(self, zone_seconds: float | None = None, wall: Callable[[], float] = time.time) -> None:
+        """`zone_seconds` east of UTC when the configuration gives it."""
+        self._given = zone_seconds is not None
+        self._zone = zone_seconds or 0.0
+        self.wall = wall
+        self._runtime_clock = LogClock(time.gmtime(wall()).tm_year)
+
+    def learn(self, log_time: float | None, real_time: float) -> None:
+        """Compare a time that the log has just printed with the real one."""
+        if self._given or log_time is None:
+            return
+        ahead = log_time - real_time
+        zone = round(ahead / ZONE_STEP_SECONDS) * ZONE_STEP_SECONDS
+        if abs(zone) <= _LARGEST_ZONE_SECONDS and abs(ahead - zone) <= _LIVE_ERROR_SECONDS:
+            self._zone = float(zone)
+
+    def epoch(self, head: Head) -> float | None:
+        """Seconds since the epoch, None when nothing tells."""
+        if head.wrapped_time and (at := self._runtime_clock.read(head.wrapped_time)) is not None:
+            return at
+        return None if head.time is None else head.time - self._zone

@@ -1,0 +1,302 @@
+"""The configuration: a YAML file, command-line flags, or both."""
+
+import glob
+import ipaddress
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from exporter.config_errors import (
+    STDIN,
+    ConfigError,
+    Document,
+    Fault,
+    Location,
+    as_written,
+    fault_of,
+    faults_across,
+    paths_of,
+)
+
+__all__ = (
+    "RESERVED_LABELS",
+    "STDIN",
+    "Config",
+    "ConfigError",
+    "LogConfig",
+    "SourceConfig",
+    "WebConfig",
+    "from_flags",
+    "load",
+    "parse_listen_address",
+)
+
+_RESERVED_LABELS = """
+source runtime dp_rank rank phase state kind pool cache queue code backend event connector reason result method position
+stat verdict role check status part dim component value level le quantile job instance
+"""
+RESERVED_LABELS = frozenset(_RESERVED_LABELS.split())
+
+RESERVED_PATHS = frozenset(
+    ("", "/-/healthy", "/-/ready", "/-/reload", "/api/v1/status", "/api/v1/events", "/engine/startup", "/engine/ready")
+)
+
+NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,62}", re.ASCII)
+HOST = re.compile(r"[a-zA-Z0-9][\w.-]{0,252}", re.ASCII)
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+_LAST_PORT = 65_535
+
+
+def parse_listen_address(text: str) -> tuple[str, int]:
+    """Split `HOST:PORT`; the host "" means all interfaces. Raise ValueError, without the text, when it is not one."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > _LAST_PORT:
+        raise ValueError('expected HOST:PORT, ":PORT" or "[IPV6]:PORT", with a port from 0 to 65535')
+    if not host:
+        return "", int(port)
+    try:
+        if host.startswith("[") and host.endswith("]"):
+            return str(ipaddress.IPv6Address(host[1:-1])), int(port)
+        if re.fullmatch(r"[0-9.]+", host):
+            return str(ipaddress.IPv4Address(host)), int(port)
+    except ValueError:
+        raise ValueError("the host is not a valid IP address") from None
+    if ":" in host:
+        raise ValueError('an IPv6 address needs brackets, as in "[::1]:9000"')
+    if not HOST.fullmatch(host):
+        raise ValueError("the host is not a valid host name")
+    return host, int(port)
+
+
+def _listen_address(text: str) -> str:
+    parse_listen_address(text)
+    return text
+
+
+def _telemetry_path(text: str) -> str:
+    if not re.fullmatch(r"/[\w./~-]*", text, re.ASCII):
+        raise ValueError("must begin with '/' and hold only letters, digits and ._~-/")
+    if text.rstrip("/") in RESERVED_PATHS or text.startswith("/runbooks/"):
+        raise ValueError("this path belongs to another page of inferlog")
+    return text
+
+
+def _source_name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError("must be 1 to 63 letters, digits and _.- and begin with a letter or a digit")
+    return text
+
+
+def _log_path(text: str, info: ValidationInfo) -> str:
+    if not text or CONTROL.search(text):
+        raise ValueError("a path must not be empty or hold control characters")
+    return text if text == STDIN else os.path.join(info.context or "", text)
+
+
+def _timezone(text: str) -> str:
+    match = re.fullmatch(r"[+-]([0-9]{2}):([0-5][0-9])", text)
+    if not match or int(match[1]) * 60 + int(match[2]) > 14 * 60:
+        raise ValueError('expected an offset from UTC such as "+08:00", at most 14 hours')
+    return text
+
+
+def _label_name(text: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
+        raise ValueError("not a valid label name (letters, digits and '_', no digit first)")
+    if text.startswith("__"):
+        raise ValueError("label names that begin with '__' belong to Prometheus")
+    if text in RESERVED_LABELS:
+        raise ValueError("this label name belongs to inferlog or Prometheus")
+    return text
+
+
+def _some(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+    if not values:
+        needed = "at least one source is needed" if info.field_name == "sources" else "a source needs 'path' or 'paths'"
+        raise ValueError(needed)
+    return values
+
+
+LogPath = Annotated[str, AfterValidator(_log_path)]
+LabelName = Annotated[str, AfterValidator(_label_name)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_default(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
+
+class WebConfig(_Section):
+    """Where /metrics is served."""
+
+    listen_address: Annotated[str, AfterValidator(_listen_address)] = ":19877"
+    telemetry_path: Annotated[str, AfterValidator(_telemetry_path)] = "/metrics"
+
+
+class LogConfig(_Section):
+    """The exporter's own log."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["logfmt", "json"] = "logfmt"
+
+
+class SourceConfig(_Section):
+    """One source: the log files of one engine."""
+
+    name: Annotated[str, AfterValidator(_source_name)]
+    paths: Annotated[tuple[LogPath, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
+    start_at: Literal["beginning", "end"] = "beginning"
+    pd_role: Literal["prefill", "decode", "both", "none"] | None = None
+    pd_expect: Literal["all", "mixed"] | None = None
+    timezone: Annotated[str, AfterValidator(_timezone)] | None = None
+    labels: Mapping[LabelName, str] = Field(default_factory=dict)
+
+
+class Config(_Section):
+    """The whole configuration."""
+
+    web: WebConfig = WebConfig()
+    log: LogConfig = LogConfig()
+    sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
+
+
+# The valid keys of each section, "" being the top level.
+KEYS: dict[str | int, Sequence[str]] = {
+    "": tuple(Config.model_fields),
+    "web": tuple(WebConfig.model_fields),
+    "log": tuple(LogConfig.model_fields),
+    "sources": (*SourceConfig.model_fields, "path"),
+}
+
+
+def load(path: Path) -> Config:
+    """Read a configuration file; relative log paths are relative to its directory."""
+    document = Document(path)
+    config, faults = _check(document.data, os.path.dirname(path))
+    if config is None or faults or document.faults:
+        raise document.first_error([*document.faults, *faults])
+    return config
+
+
+def from_flags(
+    base: Config | None,
+    *,
+    logs: Sequence[str],
+    listen_address: str | None = None,
+    telemetry_path: str | None = None,
+    log_level: str | None = None,
+    log_format: str | None = None,
+    source_defaults: Mapping[str, str | None] | None = None,
+) -> Config:
+    """Apply command-line flags to a configuration, if there is one.
+
+    Each of `logs` adds one source, which has all the files of its glob. `source_defaults` are settings of these
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and name with one log). None is not given.
+    """
+    settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
+    if settings and not logs:
+        raise ConfigError(f"{_flag((next(iter(settings)),))}: needs --log")
+    if "name" in settings and len(logs) > 1:
+        raise ConfigError("--name: needs exactly one --log")
+    raw: dict[str, Any] = base.model_dump() if base else {"web": {}, "log": {}, "sources": ()}
+    known = len(raw["sources"])
+    web = {"listen_address": listen_address, "telemetry_path": telemetry_path}
+    log = {"level": log_level, "format": log_format}
+    raw["web"] |= {key: value for key, value in web.items() if value is not None}
+    raw["log"] |= {key: value for key, value in log.items() if value is not None}
+    raw["sources"] = [*raw["sources"], *({**settings, "paths": _expand(text, i)} for i, text in enumerate(logs))]
+    config, faults = _check(raw)
+    if config is None or faults:
+        fault = faults[0]
+        raise ConfigError(f"{_flag(fault.location, known)}: {fault.message}")
+    return config
+
+
+def _flag(location: Location, known: int = 0) -> str:
+    match location:
+        case ("web" | "log", *_):
+            return f"--{'.'.join(map(str, location)).replace('_', '-')}"
+        case ("sources", int(index), "path" | "paths", *_):
+            return f"--log[{index - known}]"
+        case ("sources",):
+            return "--log"
+    return f"--{str(location[-1]).replace('_', '-')}"
+
+
+def _expand(text: str, index: int) -> list[str]:
+    """Expand a glob now; a plain path stays, since the file may appear later."""
+    if not glob.has_magic(text) or os.path.lexists(text) or CONTROL.search(text):
+        return [text]
+    matches = sorted(path for path in glob.glob(text) if not os.path.isdir(path))
+    if not matches:
+        raise ConfigError(f"--log[{index}]: no file matches the pattern")
+    return matches
+
+
+def _check(raw: Mapping[str, object], directory: str = "") -> tuple[Config | None, list[Fault]]:
+    sources = raw.get("sources")
+    faults: list[Fault] = []
+    if isinstance(sources, list):
+        faults += faults_across(sources)
+        raw = {**raw, "sources": _with_names([_with_paths(source) for source in sources])}
+    try:
+        return Config.model_validate(raw, context=directory), faults
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            location = item["loc"] = as_written(item["loc"], sources)
+            faults.append(fault_of(item, KEYS[location[0] if len(location) > 1 else ""]))
+        return None, faults
+
+
+def _with_paths(source: object) -> object:
+    """Write `path` as the one of `paths`."""
+    if not isinstance(source, dict) or "path" not in source:
+        return source
+    rest = {key: value for key, value in source.items() if key != "path"}
+    return rest if source["path"] is None else {**rest, "paths": [source["path"]]}
+
+
+def _with_names(sources: list[object]) -> list[object]:
+    """Name the sources that have no name after the stem of their first path: `engine`, `engine-2`."""
+    taken = {source["name"] for source in sources if isinstance(source, dict) and isinstance(source.get("name"), str)}
+    named = list(sources)
+    for index, source in enumerate(sources):
+        if isinstance(source, dict) and source.get("name") is None:
+            name = _unique(_stem(paths_of(source)), taken)
+            taken.add(name)
+            named[index] = {**source, "name": name}
+    return named
+
+
+def _stem(paths: Sequence[object]) -> str:
+    first = str(paths[0]) if paths else ""
+    stem = "stdin" if first == STDIN else Path(first).stem
+    return re.sub(r"[^\w.-]+", "-", stem, flags=re.ASCII).lstrip("_.-")[:63] or "source"
+
+
+def _unique(stem: str, taken: set[str]) -> str:
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem[: 62 - len(str(number))]}-{number}"
+    return name

@@ -1,0 +1,104 @@
+"""Counters and deduplication shared by the parts of an engine's state."""
+
+import hashlib
+import secrets
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from exporter.families import FAMILIES
+
+FOLD_SECONDS = 2.0
+"""The same fact from other processes of an engine within this time is one fact."""
+
+_REQUEST_LIMIT = 4096
+_REQUEST_SECONDS = 600.0
+_FOLD_LIMIT = 4096
+
+
+class Sample(NamedTuple):
+    """One series' value; `labels` in the order of the family's."""
+
+    family: str
+    labels: tuple[str, ...]
+    value: float
+
+
+class Counters:
+    """Values that only rise, by family and labels."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, defaultdict[tuple[str, ...], float]] = {}
+
+    def family(self, name: str) -> defaultdict[tuple[str, ...], float]:
+        """A family's values by labels, for handlers that add to them for many lines."""
+        return self._families.setdefault(name, defaultdict(float))
+
+    def add(self, family: str, *labels: str, by: float = 1.0) -> None:
+        """Raise the counter of these labels."""
+        self.family(family)[labels] += by
+
+    def create(self, family: str, labels: Mapping[str, str]) -> None:
+        """Let a counter exist at 0, so that its first event is an increase; nothing when a label is not known yet."""
+        names = FAMILIES[family].labels
+        if all(name in labels for name in names):
+            self.family(family)[tuple(labels[name] for name in names)] += 0.0
+
+    def samples(self) -> Iterator[Sample]:
+        """All of them."""
+        for family, values in self._families.items():
+            for labels, value in values.items():
+                yield Sample(family, labels, value)
+
+
+class Fold:
+    """One fact as the processes of an engine tell it; `seconds` is the longest duration that was counted."""
+
+    __slots__ = ("counted", "seconds", "seen", "time")
+
+    def __init__(self, time: float) -> None:
+        """`time` is that of the first process."""
+        self.time = time
+        self.seen: set[str] = set()
+        self.counted = False
+        self.seconds = 0.0
+
+
+class Folds:
+    """Recognises the same fact from another process. The same process repeating itself is a new fact."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, ...], Fold] = OrderedDict()
+
+    def join(self, key: tuple[str, ...], who: str, time: float | None) -> Fold:
+        """The fact that this process tells now: one begun by others, or a new one."""
+        now = time or 0.0
+        fold = self._open.get(key)
+        if fold is None or who in fold.seen or abs(now - fold.time) > FOLD_SECONDS:
+            fold = self._open[key] = Fold(now)
+            self._open.move_to_end(key)
+            if len(self._open) > _FOLD_LIMIT:
+                self._open.popitem(last=False)
+        fold.seen.add(who)
+        return fold
+
+
+class RequestSet:
+    """Counts distinct requests without keeping their ids: keyed hashes, bounded in number and age."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(16)
+        self._seen: OrderedDict[bytes, float] = OrderedDict()
+
+    def is_new(self, request: str, time: float | None) -> bool:
+        """Whether this request has not been told before."""
+        now = time or 0.0
+        digest = hashlib.blake2b(request.encode(errors="replace"), digest_size=8, key=self._key).digest()
+        before = self._seen.get(digest)
+        if before is not None and abs(now - before) <= _REQUEST_SECONDS:
+            return False
+        self._seen[digest] = now
+        self._seen.move_to_end(digest)
+        if len(self._seen) > _REQUEST_LIMIT:
+            self._seen.popitem(last=False)
+        return True

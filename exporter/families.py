@@ -1,0 +1,143 @@
+"""The metric contract: every family with its labels and what exactly it counts. `source` and `runtime` come first everywhere."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+PREFIX = "inferlog_"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family; `labels` are those beyond `source` and `runtime`."""
+
+    kind: Literal["counter", "gauge"]
+    labels: tuple[str, ...]
+    help: str
+    own: bool = False
+    """About the exporter and its files, not about an engine: no `runtime` label."""
+
+
+def _counter(labels: str, text: str) -> Family:
+    return Family("counter", tuple(labels.split()), text)
+
+
+def _gauge(labels: str, text: str) -> Family:
+    return Family("gauge", tuple(labels.split()), text)
+
+
+def _own(kind: Literal["counter", "gauge"], labels: str, text: str) -> Family:
+    return Family(kind, tuple(labels.split()), text, own=True)
+
+
+FAMILIES: dict[str, Family] = {
+    # -- engine
+    "engine_info": _gauge(
+        "version model kv_connector kv_role kv_load_failure_policy spec_method kv_cache_dtype settings_hash",
+        "What the current engine process was started with, from its start-up lines.",
+    ),
+    "component_info": _gauge("component value", "Libraries and kernel backends that the engine names at its start."),
+    "engine_parallel_size": _gauge("dim", "Tensor, pipeline, data or expert parallel size."),
+    "engine_state": _gauge("state", "State of the engine process: exactly one is 1."),
+    "engine_ready": _gauge("", "1 when the HTTP server accepts requests (its own line, or traffic) and has not stopped since."),
+    "engine_starts_total": _counter("", "Engine processes whose start line was seen."),
+    "engine_start_timestamp_seconds": _gauge("", "When the current engine process began."),
+    "engine_ready_timestamp_seconds": _gauge("", "When the current engine process became ready."),
+    "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
+    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start."),
+    "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
+    "config_hazards_total": _counter("kind", "Sightings of settings that are known to hurt, told once for all processes."),
+    "config_hazard_active": _gauge("kind", "1 while the current engine process has this hazard."),
+    # -- KV cache
+    "kv_cache_size_tokens": _gauge("dp_rank pool", "Capacity of the KV pool in tokens, as printed at start-up."),
+    "kv_cache_size_bytes": _gauge("rank", "Bytes of one rank's KV cache; recent vLLM versions print rank 0 only."),
+    "kv_cache_max_concurrency": _gauge("dp_rank", "Requests of max_model_len_tokens that fit into the KV pool."),
+    "max_model_len_tokens": _gauge("", "The longest request that the engine accepts."),
+    "max_batched_tokens": _gauge("", "Tokens that one step may process."),
+    "max_running_requests": _gauge("", "Requests that one step may process."),
+    "kv_cache_usage_ratio": _gauge("dp_rank pool", "Share of the KV pool in use at the engine's last periodic line."),
+    "prefix_cache_hit_ratio": _gauge(
+        "dp_rank cache",
+        "Prefix cache hits over the engine's own window (about 1000 requests). External hits are recorded at admission, before any transfer.",
+    ),
+    # -- load
+    "requests_running": _gauge("dp_rank", "Requests in the batch at the engine's last periodic line."),
+    "requests_waiting": _gauge(
+        "dp_rank queue", "Requests in a queue at the engine's last periodic line; vLLM's waiting includes deferred (0.26 on)."
+    ),
+    "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
+    "prompt_tokens_per_second": _gauge(
+        "dp_rank",
+        "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before.",
+    ),
+    "generation_tokens_per_second": _gauge("dp_rank", "Generated tokens of the last interval."),
+    "stats_timestamp_seconds": _gauge("dp_rank", "When the last periodic line was printed; an idle vLLM prints none."),
+    # -- JIT
+    "jit_events_total": _counter(
+        "backend event phase",
+        "Distinct compiles and autotunes, folded over ranks; phase serving after the engine was ready. vLLM's monitor tells a kernel once: a lower bound.",
+    ),
+    "jit_observed_total": _counter("seen_by phase", "Raw sightings of compiles, before folding."),
+    "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
+    "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
+    "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
+    "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
+    # -- speculative decoding
+    "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
+    "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),
+    "spec_accepted_tokens_total": _counter("dp_rank method", "Accepted draft tokens, summed over the printed intervals."),
+    "spec_acceptance_length": _gauge("dp_rank method", "Mean tokens a step in the last interval, bonus token included."),
+    "spec_acceptance_ratio": _gauge("dp_rank method", "Accepted over drafted tokens in the last interval."),
+    "spec_position_acceptance_ratio": _gauge("dp_rank method position", "Acceptance by draft position (from 0) in the last interval."),
+    "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
+    # -- KV transfer
+    "kv_transfers_total": _counter(
+        "dp_rank connector", "Rank-level KV transfers (each TP rank counts), not requests. A lower bound: idle intervals are never printed."
+    ),
+    "kv_transfer_bytes_total": _counter("dp_rank connector", "Bytes of these transfers: number times mean size."),
+    "kv_transfer_seconds_total": _counter("dp_rank connector", "Summed durations of these transfers: number times mean."),
+    "kv_transfer_post_seconds_total": _counter("dp_rank connector", "Summed time to post these transfers: number times mean."),
+    "kv_transfer_duration_seconds": _gauge("dp_rank connector stat", "Duration of a transfer in the last interval."),
+    "kv_transfer_throughput_bytes_per_second": _gauge(
+        "dp_rank connector", "Bytes over summed durations of the last interval: per stream, not wall clock."
+    ),
+    "kv_transfer_descriptors": _gauge("dp_rank connector", "Mean number of descriptors a transfer in the last interval."),
+    "kv_transfer_empty_intervals_total": _counter(
+        "dp_rank connector", "Intervals reported with 0 successful transfers: only failures or expiries."
+    ),
+    "kv_transfer_failures_total": _counter(
+        "connector reason",
+        "Failure records as printed, never folded: a broken handshake is one handshake_setup a rank and one handshake a rank and request.",
+    ),
+    "kv_transfer_reported_failures_total": _counter(
+        "dp_rank connector",
+        "Failures by the interval line's own number (0.32 on); a lower bound that counts something else than the records.",
+    ),
+    "kv_compatibility_checks_total": _counter("connector result", "Compatibility checks of ranks with a remote engine."),
+    "kv_compatible_ranks": _gauge("connector", "Distinct local ranks whose check passed since the engine started."),
+    "kv_transfer_plan_info": _gauge("local_tp remote_tp tp_ratio", "How local ranks map to those of the remote engine."),
+    "transport_errors_total": _counter("library", "Native ERROR records of transport libraries, each one."),
+    "kv_expired_requests_total": _counter("connector", "Distinct requests whose blocks prefill freed unfetched."),
+    "kv_reads_after_expiry_total": _counter(
+        "connector", "Distinct requests whose blocks were read after they had expired: possible corruption."
+    ),
+    "kv_recomputed_requests_total": _counter(
+        "", "Requests that the scheduler said it computes again after a failed KV load (vLLM to 0.31)."
+    ),
+    "kv_recomputed_tokens_total": _counter("", "Tokens of these requests."),
+    "kv_load_failed_requests_total": _counter("", "Requests that the scheduler failed because their KV could not be loaded."),
+    # -- P/D verdict
+    "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
+    "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),
+    "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
+    # -- the exporter about itself
+    "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
+    "unrecognised_lines_total": _counter("level", "Warnings and errors that no rule knew."),
+    "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
+    "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
+    "source_up": _own("gauge", "", "1 when the log is open."),
+    "source_lag_bytes": _own("gauge", "", "Bytes of the log that are not read yet."),
+    "source_read_bytes_total": _own("counter", "", "Bytes read from the log since this exporter started."),
+    "source_rotations_total": _own("counter", "", "Times that another file took the log's place."),
+    "source_truncations_total": _own("counter", "", "Times that the log got shorter."),
+    "source_lost_bytes_total": _own("counter", "", "Bytes known to be lost to rotation or truncation."),
+}

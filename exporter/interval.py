@@ -1,0 +1,111 @@
+"""Gauges that are only true while the engine prints its periodic lines."""
+
+from collections.abc import Iterator
+
+from exporter.counters import Sample
+from parsers.events import IntervalStats, KvTransferInterval, SpecInterval
+from parsers.header import Head
+
+LEAST_SECONDS = 120.0
+"""A gauge goes absent this long after its line, or after three intervals where those are longer."""
+
+_INTERVALS = 3
+_LONGEST_INTERVAL = 600.0
+
+
+def drafts(event: SpecInterval) -> float:
+    """Drafts in an interval. Drafted tokens over the draft length would be wrong: n-gram drafts vary in length."""
+    if event.accepted and event.length > 1:
+        return round(event.accepted / (event.length - 1))
+    return round(event.drafted / len(event.positions)) if event.positions else 0
+
+
+class IntervalGauges:
+    """Last values of the periodic lines and when they came."""
+
+    def __init__(self) -> None:
+        self.arrival: float | None = None
+        self.last: dict[str, Head] = {}
+        self._stats: dict[str, tuple[IntervalStats, float | None]] = {}
+        self._spec: dict[tuple[str, str], tuple[SpecInterval, float | None]] = {}
+        self._transfers: dict[tuple[str, str], tuple[KvTransferInterval, float | None]] = {}
+        self._interval = 0.0
+
+    def stats(self, event: IntervalStats, head: Head) -> None:
+        """The main line."""
+        dp_rank = event.engine
+        if before := self.last.get(dp_rank):
+            event = _complete(event, self._stats[dp_rank][0])
+            if before.time is not None and head.time is not None:
+                self._interval = min(abs(head.time - before.time), _LONGEST_INTERVAL)
+        self.last[dp_rank] = head
+        self._stats[dp_rank] = (event, self.arrival)
+
+    def spec(self, event: SpecInterval, labels: tuple[str, str]) -> None:
+        """The line of speculative decoding, by engine and method; one without any draft tells no rates."""
+        if event.drafted:
+            self._spec[labels] = (event, self.arrival)
+
+    def transfers(self, event: KvTransferInterval, labels: tuple[str, str]) -> None:
+        """The connector's line, by engine and connector, when it had a transfer."""
+        self._transfers[labels] = (event, self.arrival)
+
+    def samples(self, now: float | None) -> Iterator[Sample]:
+        """Values that are still true at `now` (epoch); all of them when it is None."""
+        limit = max(LEAST_SECONDS, _INTERVALS * self._interval)
+        for dp_rank, (event, arrival) in self._stats.items():
+            if now is None or arrival is None or now - arrival <= limit:
+                yield from _stats_samples(dp_rank, event)
+        for labels, (spec, arrival) in self._spec.items():
+            if now is None or arrival is None or now - arrival <= limit:
+                yield from _spec_samples(labels, spec)
+        for labels, (transfers, arrival) in self._transfers.items():
+            if now is None or arrival is None or now - arrival <= limit:
+                yield from _transfer_samples(labels, transfers)
+
+
+def _complete(event: IntervalStats, before: IntervalStats) -> IntervalStats:
+    """Fields that the line leaves out: a queue is empty now, a hit rate had no new request."""
+    if event.deferred is None and before.deferred is not None:
+        event = event._replace(deferred=0.0)
+    if event.kv_fetch is None and before.kv_fetch is not None:
+        event = event._replace(kv_fetch=0.0)
+    if event.local_hits is None and before.local_hits is not None:
+        event = event._replace(local_hits=before.local_hits)
+    if event.external_hits is None and before.external_hits is not None:
+        event = event._replace(external_hits=before.external_hits)
+    if event.multimodal_hits is None and before.multimodal_hits is not None:
+        event = event._replace(multimodal_hits=before.multimodal_hits)
+    return event
+
+
+def _stats_samples(dp_rank: str, event: IntervalStats) -> Iterator[Sample]:
+    values = (
+        ("prompt_tokens_per_second", (), event.prompt_rate),
+        ("generation_tokens_per_second", (), event.generation_rate),
+        ("requests_running", (), event.running),
+        ("requests_waiting", ("waiting",), event.waiting),
+        ("requests_waiting", ("deferred",), event.deferred),
+        ("requests_waiting", ("kv_fetch",), event.kv_fetch),
+        ("kv_cache_usage_ratio", (event.pool,), event.kv_usage),
+        ("prefix_cache_hit_ratio", ("local",), event.local_hits),
+        ("prefix_cache_hit_ratio", ("external",), event.external_hits),
+        ("prefix_cache_hit_ratio", ("multimodal",), event.multimodal_hits),
+    )
+    for family, labels, value in values:
+        if value is not None:
+            yield Sample(family, (dp_rank, *labels), value)
+
+
+def _spec_samples(labels: tuple[str, str], event: SpecInterval) -> Iterator[Sample]:
+    yield Sample("spec_acceptance_length", labels, event.length)
+    yield Sample("spec_acceptance_ratio", labels, event.ratio)
+    for position, rate in enumerate(event.positions):
+        yield Sample("spec_position_acceptance_ratio", (*labels, str(position)), rate)
+
+
+def _transfer_samples(labels: tuple[str, str], event: KvTransferInterval) -> Iterator[Sample]:
+    yield Sample("kv_transfer_duration_seconds", (*labels, "mean"), event.mean_seconds)
+    yield Sample("kv_transfer_duration_seconds", (*labels, "p90"), event.p90_seconds)
+    yield Sample("kv_transfer_throughput_bytes_per_second", labels, event.bytes_per_second)
+    yield Sample("kv_transfer_descriptors", labels, event.descriptors)

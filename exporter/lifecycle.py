@@ -1,0 +1,149 @@
+"""The life of an engine process: starting, serving, stopped or failed; its start-up phases and its incidents."""
+
+from collections.abc import Iterator
+
+from exporter.counters import Counters, Folds, Sample
+from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished
+from parsers.header import Head
+
+STATES = ("unknown", "starting", "serving", "worker", "stalled", "stopped", "failed")
+INCIDENT_SECONDS = 60.0
+"""Failures of one kind within this time are one incident."""
+
+_ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_exception"})
+_PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
+# What a phase is called when the better line is missing.
+_FALLBACKS = {"load_weights": "read_weights", "compile": "torch_compile"}
+_PHASES = ("distributed_init", "load_weights", "compile", "kv_profile", "jit_warmup", "autotune", "graph_capture", "graph_capture_draft", "init_engine")  # fmt: skip
+
+
+class LifeCycle:
+    """One engine's processes, one after the other, in one log."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self.state = "unknown"
+        self.started: Head | None = None
+        self.ready: Head | None = None
+        self.hazards: set[str] = set()
+        self._engine_core_seen = False
+        self._start_lines: set[tuple[str, str]] = set()
+        self._phases: dict[str, dict[str, list[float]]] = {}
+        self._incidents: dict[str, float] = {}
+        self._hazard_folds = Folds()
+        self._hanging = False
+
+    @property
+    def phase(self) -> str:
+        """The phase that a compile without further word belongs to."""
+        if self.ready or self.state == "serving":
+            return "serving"
+        return "startup" if self.started else "unknown"
+
+    def begin(self, event: EngineStarted, head: Head) -> bool:
+        """Take a start line; whether it begins a new process. Lines of other processes within one start do not."""
+        line = (event.line, head.origin.process)
+        new = not self._start_lines or line in self._start_lines or self.state in ("serving", "stalled", "stopped", "failed")
+        if new:
+            self._start_lines.clear()
+            self._phases.clear()
+            self._incidents.clear()
+            self.hazards.clear()
+            self.state, self.started, self.ready = "starting", head, None
+            self._engine_core_seen = self._hanging = False
+            self._counters.add("engine_starts_total")
+        self._start_lines.add(line)
+        self._engine_core_seen = self._engine_core_seen or event.line == "engine_core"
+        return new
+
+    def is_ready(self, head: Head) -> None:
+        """The HTTP server accepts requests."""
+        if self.state not in ("stopped", "failed"):
+            self.state = "serving"
+            self.ready = self.ready or head
+
+    def traffic(self, head: Head, *, tokens: bool) -> None:
+        """Requests were answered, or tokens were generated. Where the ready line is missing, this tells of readiness.
+
+        Answers that arrive after an orderly shutdown began do not bring the engine back.
+        """
+        if self.state in ("unknown", "starting"):
+            self.is_ready(head)
+        if tokens:
+            self._hanging = False
+            if self.state == "stalled":
+                self.state = "serving"
+
+    def stop(self) -> None:
+        """An orderly shutdown."""
+        if self.state != "failed":
+            self.state = "stopped"
+
+    def fail(self, event: EngineFailure, head: Head) -> None:
+        """A record that tells of a failure; the first of its kind within a minute is an incident."""
+        kind = event.kind
+        if kind == "hang":
+            if not self.ready or self._hanging or self.state in ("stopped", "failed"):
+                return
+            self._hanging, self.state = True, "stalled"
+        elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head)):
+            kind = "startup_failed"
+        now = head.time or 0.0
+        before = self._incidents.get(kind)
+        self._incidents[kind] = now
+        if kind in _ENDING:
+            self.state = "failed"
+        if before is None or abs(now - before) > INCIDENT_SECONDS:
+            self._counters.add("engine_failures_total", kind)
+
+    def _start_failed(self, head: Head) -> bool:
+        at = self._incidents.get("startup_failed")
+        return at is not None and abs((head.time or 0.0) - at) <= INCIDENT_SECONDS
+
+    def uncaught(self, head: Head) -> None:
+        """A traceback that no logger printed ends an API server that has no engine yet."""
+        if self.state == "starting" and not self._engine_core_seen:
+            self.fail(EngineFailure("startup_failed"), head)
+
+    def hazard(self, event: Hazard, head: Head) -> None:
+        """A setting that hurts, told once for all processes."""
+        fold = self._hazard_folds.join((event.kind, event.detail), head.origin.who, head.time)
+        if not fold.counted:
+            fold.counted = True
+            self._counters.add("config_hazards_total", event.kind)
+        self.hazards.add(event.kind)
+
+    def finished(self, event: PhaseFinished, head: Head) -> None:
+        """A phase of one rank ended."""
+        self._took(event.phase, head.origin.who, event.seconds)
+        if event.compile_seconds is not None:
+            self._took("compile", head.origin.who, event.compile_seconds)
+
+    def _took(self, phase: str, who: str, seconds: float) -> None:
+        mine = self._phases.setdefault(phase, {}).setdefault(who, [])
+        if who or not mine:
+            mine.append(seconds)
+        else:
+            mine[0] = max(mine[0], seconds)  # without a process name the ranks cannot be told from the models
+
+    def phase_seconds(self) -> dict[str, float]:
+        """Of each phase the slowest rank's seconds, summed over target and draft model."""
+        seconds: dict[str, float] = {}
+        for phase in _PHASES:
+            ranks = self._phases.get(phase) or self._phases.get(_FALLBACKS.get(phase, ""))
+            if ranks:
+                rounds = max(map(len, ranks.values()))
+                seconds[phase] = sum(max(mine[k] for mine in ranks.values() if len(mine) > k) for k in range(rounds))
+        if self.started and self.ready and self.started.time is not None and self.ready.time is not None:
+            seconds["total"] = self.ready.time - self.started.time
+        return seconds
+
+    def samples(self) -> Iterator[Sample]:
+        """State, readiness, phases, hazards."""
+        for state in STATES:
+            yield Sample("engine_state", (state,), state == self.state)
+        yield Sample("engine_ready", (), self.ready is not None and self.state in ("serving", "stalled"))
+        for phase, seconds in self.phase_seconds().items():
+            yield Sample("startup_seconds", (phase,), seconds)
+        for kind in self.hazards:
+            yield Sample("config_hazard_active", (kind,), 1)

@@ -1,0 +1,46 @@
+"""Saved logs through the live pipeline, from the first byte to the last."""
+
+import io
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from exporter.exposition import SourceSnapshot
+from exporter.source import Source
+from parsers.stream import Found
+
+STDIN = "-"
+CHUNK_BYTES = 256 * 1024
+
+
+def names(paths: Sequence[str]) -> list[str]:
+    """A source's name for each file: its stem, numbered where two are alike."""
+    seen: Counter[str] = Counter()
+    found = []
+    for path in paths:
+        stem = "stdin" if path == STDIN else Path(path).stem or Path(path).name
+        seen[stem] += 1
+        found.append(stem if seen[stem] == 1 else f"{stem}-{seen[stem]}")
+    return found
+
+
+def open_source(path: str, name: str, *, pd_role: str | None = None, pd_expect: str | None = None) -> Source:
+    """A source for a file. Most headers print no year: it is that in which the file was last written. Raises OSError."""
+    written = time.time() if path == STDIN else Path(path).stat().st_mtime
+    return Source(name, year=time.gmtime(written).tm_year, pd_role=pd_role, pd_expect=pd_expect)
+
+
+def read(path: str, source: Source) -> Iterator[list[Found]]:
+    """Feed a file, or standard input for `-`, to the source. Raises OSError when it cannot be read."""
+    with sys.stdin.buffer if path == STDIN else io.FileIO(path) as log:
+        read_some = getattr(log, "read1", log.read)  # what is there, not a full buffer
+        while data := read_some(CHUNK_BYTES):
+            yield source.feed(data)
+    yield source.end_of_file()
+
+
+def snapshot(source: Source) -> SourceSnapshot:
+    """The samples of a log that was read to its end; nothing expires."""
+    return SourceSnapshot(source.name, source.runtime, source.labels, source.samples(None))

@@ -1,0 +1,36 @@
+"""What the copies made by copytruncate still have of a file that was truncated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from exporter.tail._source import Source
+
+
+def continues(source: Source, sibling: Source) -> bool:
+    """Whether a sibling is a copy of what was read from a file; if so, put it where that reading ended."""
+    begin = source.unread_in_copy(sibling) if source.offset else None
+    if begin is None:
+        return False
+    sibling.final = True
+    source.continue_in(sibling, begin)
+    return True
+
+
+def unread_copies(source: Source, siblings: Iterable[Source]) -> list[Source]:
+    """The copies, oldest first, that have something for the reader of a truncated file; the rest is closed."""
+    copies: list[Source] = []
+    for copy in siblings:
+        if not copy.size or source.same_content(copy):
+            copy.close()  # or copied and not truncated yet: the file still has all of it
+            continue
+        if continues(source, copy):
+            for earlier in copies:
+                earlier.close()
+            copies.clear()
+        copy.final = True
+        copies.append(copy)
+    return copies

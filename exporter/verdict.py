@@ -1,0 +1,170 @@
+"""The verdict on prefill/decode disaggregation: HTTP 200 and a full external hit rate prove nothing, so evidence decides."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.pd_evidence import PdEvidence, Period
+
+ROLES = ("prefill", "decode", "both", "none", "unknown")
+CHECKS = (
+    "pair_selected",
+    "params_injected",
+    "compatibility",
+    "transfers_growing",
+    "no_transfer_failure",
+    "no_recompute",
+    "local_prefill_low",
+    "kv_in_time",
+    "rdma_growing",
+)
+STATUSES = ("pass", "fail", "unknown")
+VERDICTS = (
+    "not_disaggregated",
+    "not_judged",
+    "corruption_risk",
+    "recomputing",
+    "never_connected",
+    "transport_failing",
+    "router_bypass",
+    "partial",
+    "idle",
+    "proven",
+    "unproven",
+)
+
+QUIET_SECONDS = 300.0
+LEAST_FAILED_REQUESTS = 2
+LEAST_FAILED_SHARE = 0.05
+BLOCK_TOKENS = 128.0
+"""Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
+
+_LOCAL_PROMPTS_SINCE = (0, 18)  # before, prompt throughput counted transferred tokens
+_SILENT_RECOMPUTE_SINCE = (0, 27)  # from here on the scheduler does not say that it computes a prompt again
+_DECODING_ROLES = {"kv_consumer": "decode", "kv_producer": "prefill", "kv_both": "both"}
+
+
+@dataclass(frozen=True, slots=True)
+class PdSettings:
+    """What is known about an engine's part in a pair."""
+
+    role: str
+    expect_all: bool
+    version: tuple[int, int] | None
+    fails_on_load_error: bool
+    block_tokens: float
+
+
+class Judgement(NamedTuple):
+    """A verdict with the checks that it rests on."""
+
+    verdict: str
+    checks: dict[str, str]
+
+
+def role_of(configured: str | None, kv_role: str | None, *, no_connector: bool) -> str:
+    """An engine's role: as configured for the source, else by its kv_role, else none when it surely has no connector."""
+    if configured:
+        return configured
+    if kv_role in _DECODING_ROLES:
+        return _DECODING_ROLES[kv_role]
+    return "none" if no_connector else "unknown"
+
+
+def judge(evidence: PdEvidence, settings: PdSettings, now: float | None) -> Judgement:
+    """The first verdict that holds, at this time of the log's clock."""
+    window = list(evidence.window())
+    checks = _checks(evidence, settings, window)
+    return Judgement(_verdict(evidence, settings, window, checks, now), checks)
+
+
+def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> dict[str, str]:
+    checks = dict.fromkeys(CHECKS, "unknown")
+    if settings.role == "none":
+        return checks
+    transfers = sum(period.transfers for period in window)
+    if any(period.params_refused for period in window):
+        checks["params_injected"] = "fail"
+    checks["compatibility"] = evidence.compatibility
+    checks["local_prefill_low"] = _local_prefill(settings, window)
+    checks["no_transfer_failure"] = _transfer_failure(window, transfers, tried=evidence.tried)
+    checks["kv_in_time"] = _in_time(window, transfers)
+    served = [period.served for period in window if period.served]
+    if transfers > 0:
+        checks["transfers_growing"] = "pass"
+    elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail":
+        checks["transfers_growing"] = "fail"
+    if any(_recomputed(period, settings) for period in window):
+        checks["no_recompute"] = "fail"
+    elif served:
+        checks["no_recompute"] = "pass"
+    return checks
+
+
+def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
+    """Whether the prompt tokens that the engine computed itself look like whole prompts."""
+    served = [period.served for period in window if period.served]
+    if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+        return "unknown"
+    tokens = sum(prompt_tokens for prompt_tokens, _ in served)
+    requests = max(1.0, sum(requests for _, requests in served))
+    return "fail" if tokens / requests > settings.block_tokens else "pass"
+
+
+def _transfer_failure(window: list[Period], transfers: float, *, tried: bool) -> str:
+    failures = sum(period.failures for period in window)
+    if not failures:
+        return "pass" if tried else "unknown"
+    attempts = transfers + sum(period.failed_attempts for period in window)
+    share = sum(period.failed_attempts for period in window) / attempts
+    if transfers == 0 or (failures >= LEAST_FAILED_REQUESTS and share >= LEAST_FAILED_SHARE):
+        return "fail"
+    return "unknown"
+
+
+def _in_time(window: list[Period], transfers: float) -> str:
+    expired = sum(period.expired for period in window)
+    if any(period.late_reads for period in window) or (
+        expired >= LEAST_FAILED_REQUESTS and expired >= LEAST_FAILED_SHARE * (transfers + expired)
+    ):
+        return "fail"
+    return "unknown" if expired else "pass"
+
+
+def _recomputed(period: Period, settings: PdSettings) -> bool:
+    if period.recomputed:
+        return True
+    silently = settings.version is not None and settings.version >= _SILENT_RECOMPUTE_SINCE
+    return bool(period.skipped) and silently and not settings.fails_on_load_error and not period.load_failed
+
+
+def _corrupts(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
+    """Up to 0.26 a failed load of hybrid KV groups marks nothing invalid: the scheduler uses the blocks and stays silent."""
+    if any(period.late_reads for period in window):
+        return True
+    if settings.version is None or settings.version >= _SILENT_RECOMPUTE_SINCE:
+        return False
+    return any(period.unanswered_loads or (evidence.hybrid and period.skipped) for period in window)
+
+
+def _verdict(
+    evidence: PdEvidence, settings: PdSettings, window: list[Period], checks: dict[str, str], now: float | None
+) -> str:  # fmt: skip
+    if settings.role == "none":
+        return "not_disaggregated"
+    if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
+        return "not_judged"
+    failed = {check for check, status in checks.items() if status == "fail"}
+    transfers = any(period.transfers for period in window)
+    failures = any(period.failures for period in window)
+    quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
+    rows = (
+        ("corruption_risk", _corrupts(evidence, settings, window)),
+        ("recomputing", "no_recompute" in failed),
+        ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
+        ("transport_failing", "no_transfer_failure" in failed),
+        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
+        ("partial", "local_prefill_low" in failed and transfers),
+        ("idle", quiet),
+        ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
+    )  # fmt: skip
+    return next((verdict for verdict, holds in rows if holds), "unproven")

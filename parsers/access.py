@@ -1,0 +1,35 @@
+"""Access lines of uvicorn: `10.0.0.1:41022 - "POST /v1/completions HTTP/1.1" 200 OK`."""
+
+import re
+from collections.abc import Mapping
+
+MARK = ' - "'
+"""Stands between the client's address and the request of every access line."""
+
+_REQUEST = re.compile(r' - "[A-Z]{1,16} ([^\s"?]++)[^\s"]* HTTP/[\d.]+" ([2-5])\d\d\b', re.ASCII)
+_PROBES = ("/metrics", "/ping", "/version", "/v1/models", "/model_info", "/get_model_info", "/server_info", "/get_server_info")
+_MEMORY = 4096
+
+_known: dict[str, str] = {}
+
+
+def response_class(request: str) -> str:
+    """`2xx` to `5xx` of a request that begins at MARK; empty for probes, scrapes and anything that is no access line."""
+    found = _known.get(request)
+    if found is None:
+        if len(_known) >= _MEMORY:
+            _known.clear()
+        found = _known[request] = _classify(request)
+    return found
+
+
+def known() -> Mapping[str, str]:
+    """The requests classified so far, for a loop that cannot afford a call a line."""
+    return _known
+
+
+def _classify(request: str) -> str:
+    found = _REQUEST.match(request)
+    if not found or found[1] in _PROBES or found[1].startswith("/health"):
+        return ""
+    return found[2] + "xx"

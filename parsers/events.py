@@ -1,0 +1,257 @@
+"""The events that rules make. Units are base units: seconds, bytes, ratios from 0 to 1."""
+
+from typing import NamedTuple, TypeAlias
+
+
+class Nothing(NamedTuple):
+    """A line that is known and means nothing."""
+
+
+NOTHING = Nothing()
+
+
+class EngineStarted(NamedTuple):
+    """A line that an engine process prints once, at its start; `line` says which of them, `settings` what it adds."""
+
+    line: str
+    version: str
+    settings: dict[str, str] = {}  # noqa: RUF012 - never written to
+
+
+class EngineSettings(NamedTuple):
+    """Settings as the engine states them; `complete` when absent ones are known to be unset (the argument line)."""
+
+    values: dict[str, str]
+    complete: bool = False
+
+
+class EngineReady(NamedTuple):
+    """The HTTP server accepts requests."""
+
+
+class EngineStopping(NamedTuple):
+    """An orderly shutdown began."""
+
+
+class EngineFailure(NamedTuple):
+    """One record that tells of a failure; several make one incident."""
+
+    kind: str
+
+
+class UncaughtException(NamedTuple):
+    """The last line of a traceback that no logger printed."""
+
+
+class Component(NamedTuple):
+    """A library or kernel backend in use."""
+
+    component: str
+    value: str
+
+
+class Hazard(NamedTuple):
+    """The engine runs with a setting that is known to hurt."""
+
+    kind: str
+    detail: str = ""
+
+
+class MemoryUsed(NamedTuple):
+    """Device memory of one rank, by part."""
+
+    part: str
+    bytes: float
+
+
+class PhaseFinished(NamedTuple):
+    """A start-up phase of one rank ended; a process may end the same phase several times (target and draft model)."""
+
+    phase: str
+    seconds: float
+    memory: MemoryUsed | None = None
+    compile_seconds: float | None = None
+
+
+class KvCacheBytes(NamedTuple):
+    """Bytes of one rank's KV cache."""
+
+    bytes: float
+
+
+class KvCacheSize(NamedTuple):
+    """Capacity of one engine's KV pool; `concurrency` requests of `request_tokens` tokens fit."""
+
+    pool: str
+    tokens: float | None = None
+    request_tokens: float | None = None
+    concurrency: float | None = None
+
+
+class IntervalStats(NamedTuple):
+    """One periodic line. None where the line has no such field."""
+
+    engine: str
+    prompt_rate: float
+    generation_rate: float
+    running: float
+    waiting: float
+    deferred: float | None = None
+    kv_fetch: float | None = None
+    kv_usage: float | None = None
+    pool: str = "device"
+    local_hits: float | None = None
+    external_hits: float | None = None
+    multimodal_hits: float | None = None
+
+
+class SpecInterval(NamedTuple):
+    """Speculative decoding in one interval; `length` includes the bonus token, `positions` may be empty."""
+
+    accepted: float
+    drafted: float
+    length: float
+    ratio: float
+    positions: tuple[float, ...] = ()
+
+
+class KvTransferInterval(NamedTuple):
+    """KV transfers of one interval, summed over the ranks of one engine; means where the line has means."""
+
+    connector: str
+    transfers: float
+    mean_seconds: float
+    p90_seconds: float
+    mean_post_seconds: float | None
+    mean_bytes: float
+    bytes_per_second: float
+    descriptors: float
+    failed: float | None = None
+
+
+class KvTransferFailure(NamedTuple):
+    """One failure record of a connector. `request` is private: it never leaves the process unhashed."""
+
+    connector: str
+    reason: str
+    request: str | None = None
+
+
+class KvCompatibility(NamedTuple):
+    """The outcome of one rank's compatibility check with a remote engine."""
+
+    connector: str
+    result: str
+
+
+class KvTransferPlan(NamedTuple):
+    """How a rank maps to the ranks of the remote engine."""
+
+    local_tp: str
+    remote_tp: str
+    tp_ratio: str
+
+
+class KvExpired(NamedTuple):
+    """Prefill freed a request's blocks that nobody had fetched. `request` is private."""
+
+    connector: str
+    request: str
+
+
+class KvLateRead(NamedTuple):
+    """Blocks were read after their request had expired. `request` is private."""
+
+    connector: str
+    request: str
+
+
+class KvRecomputed(NamedTuple):
+    """The scheduler computes prompts again whose KV could not be loaded."""
+
+    requests: float
+    tokens: float
+
+
+class KvLoadFailed(NamedTuple):
+    """The scheduler fails requests whose KV could not be loaded."""
+
+    requests: float
+
+
+class KvLoadSkipped(NamedTuple):
+    """A worker leaves out the post-processing of a request whose load failed. `request` is private."""
+
+    request: str
+
+
+class KvParamsRefused(NamedTuple):
+    """The engine could not use the transfer parameters that a request brought."""
+
+
+class HybridKvCache(NamedTuple):
+    """The KV connector works with hybrid KV groups, where failed loads mark no block invalid (vLLM to 0.26)."""
+
+
+class TransportError(NamedTuple):
+    """One native ERROR record of a transport library."""
+
+    library: str
+
+
+class Compiled(NamedTuple):
+    """A kernel was compiled or tuned. `serving` when the engine itself says that it was during inference."""
+
+    backend: str
+    event: str
+    kernel: str
+    seconds: float | None = None
+    serving: bool = False
+
+
+class CompileBegan(NamedTuple):
+    """A compile that will end in `CompileEnded` of the same process, backend and kernel."""
+
+    backend: str
+    event: str
+    kernel: str
+
+
+class CompileEnded(NamedTuple):
+    """The end of what `CompileBegan` told."""
+
+    backend: str
+    event: str
+    kernel: str
+
+
+class CompileTook(NamedTuple):
+    """The duration of the last `Compiled` of this process and backend, printed on a line of its own."""
+
+    backend: str
+    seconds: float
+
+
+class CompileCache(NamedTuple):
+    """A compiled graph came from a cache (hit) or was made (miss)."""
+
+    backend: str
+    result: str
+
+
+class HttpResponses(NamedTuple):
+    """Access lines since the last such event, by class of status code, without probes and scrapes."""
+
+    counts: dict[str, int]
+
+
+Event: TypeAlias = (
+    Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
+    | PhaseFinished | MemoryUsed | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
+    | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
+    | KvLoadSkipped | KvParamsRefused | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
+    | CompileTook | CompileCache | HttpResponses
+)  # fmt: skip
+
+PRIVATE_FIELDS = frozenset({"request", "detail"})
+"""Fields that may hold text of a user: deduplicated by hash, never shown."""

@@ -1,0 +1,57 @@
+"""What a container runtime or a log viewer puts around each line: CRI, docker json-file, the prefix of docker compose."""
+
+import json
+import re
+from typing import NamedTuple
+
+PARTIAL_LIMIT = 256 * 1024
+"""Characters of a line that a runtime delivers in parts; what is longer is cut."""
+
+# 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
+_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
+# engine-1  | message
+_COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,62} +\| ", re.ASCII)
+_DOCKER = '{"log":"'
+
+
+class Framed(NamedTuple):
+    """A line without its wrapping (None: more parts follow) and the runtime's own time."""
+
+    line: str | None
+    time: str | None
+
+
+class Framing:
+    """Takes the wrapping off the lines of one file and joins the parts of long lines, for stdout and stderr apart."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, str] = {}
+
+    def unwrap(self, line: str) -> Framed | None:
+        """The line inside, or None when there is no wrapping around it."""
+        if found := _CRI.match(line):
+            time, stream, tag = found.groups()
+            return Framed(self._joined(stream, line[found.end() :], last=tag == "F"), time)
+        if line.startswith(_DOCKER):
+            return self._docker(line)
+        if found := _COMPOSE.match(line):
+            return Framed(line[found.end() :], None)
+        return None
+
+    def _docker(self, line: str) -> Framed | None:
+        try:
+            entry = json.loads(line)
+            text, stream, time = entry["log"], entry["stream"], entry["time"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if not (isinstance(text, str) and isinstance(stream, str) and isinstance(time, str)):
+            return None
+        return Framed(self._joined(stream, text.rstrip("\n"), last=text.endswith("\n")), time)
+
+    def _joined(self, stream: str, part: str, *, last: bool) -> str | None:
+        whole = self._parts.pop(stream, "") + part
+        if last:
+            return whole
+        if len(self._parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
+            self._parts[stream] = whole[:PARTIAL_LIMIT]
+        return None

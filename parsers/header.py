@@ -1,0 +1,170 @@
+"""Line anatomy: colour codes, process prefixes, and the headers of vLLM, uvicorn and the native libraries."""
+
+import re
+from calendar import timegm
+from contextlib import suppress
+from typing import NamedTuple
+
+from parsers.events import Event
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+UNKNOWN_LEVEL = "unknown"
+ALARMING = frozenset({"WARNING", "ERROR", "CRITICAL"})
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# The escape byte spelt out (^[) or lost in a paste.
+_BROKEN_COLOUR = re.compile(r"(?:\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
+
+_PREFIXES = r"(?:\(([A-Za-z][\w-]*+)((?: rank=\d++)?(?: pid=\d++)?(?:, ip=[\w.:]++)?)\) )"
+_LEVEL = r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+_VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
+
+HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
+"""Groups: process, its identity, level, time, source line. uvicorn's header (`INFO:     `) has neither of the last two."""
+
+# VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there.
+_PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
+BEFORE_HEADER = re.compile(rf"({_PREFIX}*+)\S{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII)
+PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
+FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
+
+# Progress bars end without a line break, so that the next record begins right behind them.
+BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WARNING|ERROR|CRITICAL)")
+
+_NATIVE = (
+    # TileLang: 2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): message
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)  \[TileLang:[\w.]++:(?P<level>[A-Z]++)\] \((?P<where>[\w.]++:\d++)\): "),
+    # FlashInfer: 2026-04-27 00:21:32,102 - INFO - autotuner.py:457 - flashinfer.jit: message
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?P<level>[A-Z]++) - (?P<where>[\w.]++:\d++) - flashinfer\.jit: "),
+    # NIXL's Python half: 2026-11-29 13:09:43 NIXL INFO    _api.py:405 message
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) NIXL (?P<level>[A-Z]++) ++(?P<where>\w++\.py:\d++) "),
+    # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
+    re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++\d++ (?P<where>[\w./-]++:\d++)\] "),
+)  # fmt: skip
+_GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
+
+_RANK = re.compile(r"(?:DP|PP|PCP|TP|DCP|EP)\d+(?:_|$)", re.ASCII)
+_DP_RANK = re.compile(r"_DP(\d+)|^EngineCore_(\d+)", re.ASCII)
+
+
+class Origin:
+    """The process that prints, as its prefix names it: `(Worker_DP1_TP3 pid=455)`."""
+
+    __slots__ = ("dp_rank", "process", "rank", "who")
+
+    def __init__(self, process: str, identity: str) -> None:
+        """`identity` is what follows the name in the prefix; names alone are not unique (`Worker`, Ray's workers)."""
+        self.process = process
+        self.who = process + identity
+        rank, dp_rank = _RANK.search(process), _DP_RANK.search(process)
+        self.rank = process[rank.start() :] if rank else ""
+        """The parallel part as printed (`TP0`, `DP1_TP3`), empty for a plain worker."""
+        self.dp_rank = (dp_rank[1] or dp_rank[2]) if dp_rank else "0"
+
+
+NOBODY = Origin("", "")
+
+
+class Head(NamedTuple):
+    """What stands around a message.
+
+    `time` is seconds by the log's own clock (its zone taken for UTC), `wrapped_time` the text of the container runtime's,
+    `parent` the event of the record that the line continues.
+    """
+
+    origin: Origin
+    level: str
+    time: float | None
+    where: str = ""
+    parent: Event | None = None
+    wrapped_time: str | None = None
+
+
+class NativeHead(NamedTuple):
+    """The header of a library that does not use the engine's logging, and where its message begins."""
+
+    level: str
+    time: str
+    where: str
+    end: int
+
+
+def strip_colour(text: str) -> str:
+    """The text without colour codes."""
+    return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
+def strip_broken_colour(line: str) -> str:
+    """A line without colour codes that lost their escape byte."""
+    return _BROKEN_COLOUR.sub("", line) if "m" in line and "[" in line else line
+
+
+def native_head(text: str, start: int) -> NativeHead | None:
+    """The header of TileLang, FlashInfer, NIXL, absl or torch at `start`."""
+    for shape in _NATIVE:
+        if found := shape.match(text, start):
+            groups = found.groupdict()
+            level = _GLOG_LEVELS[groups["glog"]] if "glog" in groups else groups["level"]
+            return NativeHead(level, groups["time"], groups["where"], found.end())
+    return None
+
+
+_FULL_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_VLLM_TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
+_GLOG_TIME = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d++)", re.ASCII)
+_ROLLOVER_MONTHS = 6
+
+
+class LogClock:
+    """Reads the times that the headers print. Times without a year get the last year seen, which rolls over in January."""
+
+    def __init__(self, year: int) -> None:
+        """`year` is that of the first line."""
+        self.year = year
+        self.last: float | None = None
+        self._month = 0
+        self.text = ""
+
+    def read(self, text: str) -> float | None:
+        """Seconds since the epoch with the printed zone, or UTC without one; the last time read when it is no time."""
+        if text != self.text:
+            self.text = text
+            with suppress(ValueError, OverflowError):  # 13-45 99:99:99 in a forged or torn line
+                self.last = self._parse(text)
+        return self.last
+
+    def _parse(self, text: str) -> float | None:
+        if found := _VLLM_TIME.fullmatch(text):
+            month, day, hour, minute, second = map(int, found.groups())
+            return self._of_month(month, day, hour, minute, second)
+        if found := _GLOG_TIME.fullmatch(text):
+            month, day, hour, minute, second = map(int, found.groups()[:5])
+            return self._of_month(month, day, hour, minute, second) + float(f"0.{found[6]}")
+        if found := _FULL_TIME.fullmatch(text):
+            year, month, day, hour, minute, second = map(int, found.groups()[:6])
+            self.year, self._month = year, month
+            seconds = _seconds(year, month, day, hour, minute, second) + float(f"0.{found[7] or 0}")
+            return seconds - _zone_seconds(found[8])
+        return self.last
+
+    def _of_month(self, month: int, day: int, hour: int, minute: int, second: int) -> float:
+        if self._month - month > _ROLLOVER_MONTHS:
+            self.year += 1
+        elif self._month and month - self._month > _ROLLOVER_MONTHS:
+            self.year -= 1  # a line of December that comes late, after the first of January
+        self._month = month
+        return _seconds(self.year, month, day, hour, minute, second)
+
+
+def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004
+        raise ValueError
+    return float(timegm((year, month, day, hour, minute, second)))
+
+
+def _zone_seconds(text: str | None) -> float:
+    if not text or text == "Z":
+        return 0.0
+    digits = text[1:].replace(":", "")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return float(seconds if text[0] == "+" else -seconds)

@@ -1,0 +1,20 @@
+"""FlashInfer's autotuner; its C++ builds print nothing (0.6.14 to 0.7.2)."""
+
+import re
+
+from parsers.events import CompileBegan, CompileEnded
+from parsers.rules import Scope, Series, rule
+
+
+@rule(
+    runtime="",
+    anchor=("[Autotuner]: Autotuning process ", "[AutoTuner]: Autotuning process "),
+    pattern=r"\[Auto[tT]uner\]: Autotuning process (starts|ends)",
+    source=("[Autotuner]: Autotuning process starts ...", "[Autotuner]: Autotuning process ends"),
+    samples={"0.26.0": "[Autotuner]: Autotuning process starts ..."},
+    scope=Scope.BARE,
+    emits=[Series("jit_events_total", {"backend": "flashinfer", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+)
+def flashinfer_autotune(found: re.Match[str]) -> CompileBegan | CompileEnded:
+    """Both ends carry milliseconds."""
+    return (CompileBegan if found[1] == "starts" else CompileEnded)("flashinfer", "autotune", "")

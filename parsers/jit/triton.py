@@ -1,0 +1,37 @@
+"""Triton's autotuner prints when it has finished: one line up to 3.2, four lines from 3.3 on."""
+
+import re
+
+from parsers.events import Compiled, CompileTook
+from parsers.rules import Scope, Series, rule
+from parsers.units import DECIMAL
+
+
+@rule(
+    runtime="",
+    anchor="Triton autotuning for function ",
+    pattern=rf"Triton autotuning for function ([\w.<>]{{1,256}})(?:,$| finished after {DECIMAL}s;[^\n]*)",
+    source=(),  # Triton's own wording
+    samples={
+        "0.14.0": "Triton autotuning for function fused_moe_kernel finished after 1.24s; best config selected: BLOCK_M: 16;",
+        "0.26.0": "Triton autotuning for function fused_moe_kernel,",
+    },
+    scope=Scope.BARE,
+    emits=[Series("jit_events_total", {"backend": "triton", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+)
+def triton_autotune(found: re.Match[str]) -> Compiled:
+    """A kernel was tuned for a new key."""
+    return Compiled("triton", "autotune", found[1], float(found[2]) if found[2] else None)
+
+
+@rule(
+    runtime="",
+    anchor="finished after ",
+    pattern=rf"finished after {DECIMAL}s,",
+    source=(),
+    samples={"0.26.0": "finished after 1.24s,"},
+    scope=Scope.BARE,
+)
+def triton_autotune_took(found: re.Match[str]) -> CompileTook:
+    """The third of the four lines."""
+    return CompileTook("triton", float(found[1]))

@@ -1,0 +1,3 @@
+"""NIXL and the transports under it, outside the engine's own records."""
+
+from parsers.nixl import native as native

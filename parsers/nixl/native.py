@@ -1,0 +1,14 @@
+"""Records of NIXL's C++ half on stderr: `E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] genNotif: ...` (1.5.1)."""
+
+import re
+
+_LIBRARIES = (
+    ("nixl", re.compile(r"(?:.*/)?(?:nixl|serdes|ucx_backend|ucx_utils|config)\w*\.(?:cpp|h|cc)\b", re.ASCII)),
+    ("nccl", re.compile(r"(?:.*/)?(?:ProcessGroupNCCL|NCCLUtils)\w*\.[ch]pp\b", re.ASCII)),
+    ("mooncake", re.compile(r"(?:.*/)?(?:transfer_\w+|worker_pool|rdma_\w+|store_py|client)\.(?:cpp|h)\b", re.ASCII)),
+)
+
+
+def transport_library(where: str) -> str:
+    """The library whose source file printed a native record, empty when it is none that moves KV."""
+    return next((library for library, shape in _LIBRARIES if shape.match(where)), "")

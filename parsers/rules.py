@@ -1,0 +1,119 @@
+"""A rule is data: where a line begins, the shape that it must have, the event it makes, and real lines that prove it."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import NamedTuple
+
+from parsers.events import Event
+
+
+class Scope(Flag):
+    """Where in a log a rule's line may stand."""
+
+    RECORD = auto()
+    """The first line of a record, after its header."""
+    CONTINUATION = auto()
+    """A further line of a record, after the repeated header."""
+    EXCEPTION = auto()
+    """The line that names an exception: in a traceback, as a record of level WARNING or above, or without header."""
+    BARE = auto()
+    """A whole line without the engine's header, at column 0 or after another library's header."""
+
+
+class Series(NamedTuple):
+    """A counter series that a rule can raise; labels that are learnt from the log are left out."""
+
+    family: str
+    labels: Mapping[str, str] = {}
+
+
+Build = Callable[[re.Match[str]], Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of an engine that inferlog understands. `source` are the engine's own literals, for the drift check."""
+
+    name: str
+    runtime: str
+    since: str
+    until: str
+    anchors: tuple[str, ...]
+    pattern: re.Pattern[str]
+    build: Build
+    source: tuple[str, ...]
+    samples: Mapping[str, str]
+    scope: Scope
+    emits: tuple[Series, ...]
+    about: str
+
+
+_REGISTRY: list[Rule] = []
+
+
+def rule(
+    *,
+    anchor: str | tuple[str, ...],
+    pattern: str,
+    source: str | tuple[str, ...],
+    samples: Mapping[str, str],
+    runtime: str = "vllm",
+    since: str = "",
+    until: str = "",
+    scope: Scope = Scope.RECORD,
+    emits: Iterable[Series] = (),
+) -> Callable[[Build], Build]:
+    """Register the decorated function as a rule of its name. It gets the match and may return NOTHING.
+
+    `pattern` is matched at the start of the message and begins with one of the `anchor` literals (four characters or
+    more; a leading `#` stands for a number). `samples` maps a version to a real message.
+    """
+    anchors = (anchor,) if isinstance(anchor, str) else anchor
+
+    def register(build: Build) -> Build:
+        _REGISTRY.append(
+            Rule(
+                name=build.__name__,
+                runtime=runtime,
+                since=since,
+                until=until,
+                anchors=anchors,
+                pattern=re.compile(pattern, re.ASCII),
+                build=build,
+                source=(source,) if isinstance(source, str) else source,
+                samples=samples,
+                scope=scope,
+                emits=tuple(emits),
+                about=(build.__doc__ or "").strip(),
+            )
+        )
+        return build
+
+    return register
+
+
+def registry() -> tuple[Rule, ...]:
+    """All rules, in the order of their definition."""
+    return tuple(_REGISTRY)
+
+
+KEY_LENGTH = 4
+NUMBER_KEY = "#"
+
+
+class Dispatch:
+    """Finds the few rules that can match a message by its first characters."""
+
+    def __init__(self, scope: Scope) -> None:
+        """Index all rules of the scope that are registered now."""
+        self.table: dict[str, tuple[Rule, ...]] = {}
+        for each in _REGISTRY:
+            if each.scope & scope:
+                for key in {a[0] if a[0] == NUMBER_KEY else a[:KEY_LENGTH] for a in each.anchors}:
+                    self.table[key] = (*self.table.get(key, ()), each)
+
+    def numbered(self, text: str, start: int) -> tuple[Rule, ...]:
+        """The rules whose anchor begins with a number, when one stands at `start`."""
+        return self.table.get(NUMBER_KEY, ()) if text[start : start + 1].isdigit() else ()

@@ -1,0 +1,11 @@
+"""vLLM's own records, one module a subject. Importing them fills the registry."""
+
+from parsers.vllm import capacity as capacity
+from parsers.vllm import failures as failures
+from parsers.vllm import hazards as hazards
+from parsers.vllm import jit as jit
+from parsers.vllm import kv_failures as kv_failures
+from parsers.vllm import kv_transfer as kv_transfer
+from parsers.vllm import spec_decode as spec_decode
+from parsers.vllm import startup as startup
+from parsers.vllm import stats as stats

@@ -1,0 +1,94 @@
+"""The size of vLLM's KV cache: tokens and concurrency of an engine, bytes of a rank."""
+
+import re
+
+from parsers.events import KvCacheBytes, KvCacheSize
+from parsers.rules import Scope, rule
+from parsers.units import DECIMAL, GIB, NUMBER, whole
+
+_DEVICES = ("GPU", "CPU", "TPU", "XPU", "NPU", "HPU", "CUDA", "ROCM")
+_ANYWHERE = Scope.RECORD | Scope.BARE
+
+
+@rule(
+    anchor=(*tuple(f"{device} KV cache size: " for device in _DEVICES), "GPU + host KV cache size: "),
+    pattern=rf"\w+( \+ host)? KV cache size: {NUMBER} tokens(?:, Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x)?",
+    source=("GPU KV cache size: %s tokens", "%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx"),
+    samples={
+        "0.26.0": "GPU KV cache size: 1,761,280 tokens",
+        "0.32.0": "CPU KV cache size: 4,194,304 tokens, Maximum concurrency for 2,048 tokens per request: 2048.00x",
+    },
+    scope=_ANYWHERE,
+)
+def kv_cache_size(found: re.Match[str]) -> KvCacheSize:
+    """Tokens that fit; from 0.32 on with the concurrency on the same line. The device word is no pool of its own."""
+    pool = "device_host" if found[1] else "device"
+    if found[3] is None:
+        return KvCacheSize(pool, whole(found[2]))
+    return KvCacheSize(pool, whole(found[2]), whole(found[3]), float(found[4]))
+
+
+@rule(
+    anchor="Maximum concurrency for ",
+    pattern=rf"Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x",
+    source="Maximum concurrency for %s tokens per request: %.2fx",
+    samples={"0.26.0": "Maximum concurrency for 131,072 tokens per request: 13.44x"},
+    until="0.31",
+    scope=_ANYWHERE,
+)
+def max_concurrency(found: re.Match[str]) -> KvCacheSize:
+    """How many requests of the greatest length fit."""
+    return KvCacheSize("device", None, whole(found[1]), float(found[2]))
+
+
+@rule(
+    anchor="Available KV cache memory: ",
+    pattern=rf"Available KV cache memory: {DECIMAL} GiB",
+    source="Available KV cache memory: %s GiB",
+    samples={"0.26.0": "Available KV cache memory: 58.36 GiB"},
+    scope=_ANYWHERE,
+)
+def available_memory(found: re.Match[str]) -> KvCacheBytes:
+    """Bytes for KV on one rank; recent versions print rank 0 only."""
+    return KvCacheBytes(float(found[1]) * GIB)
+
+
+@rule(
+    anchor="Initial free memory ",
+    pattern=rf"Initial free memory {DECIMAL} GiB, reserved {DECIMAL} GiB memory for KV Cache",
+    source="Initial free memory %s GiB, reserved %s GiB memory for KV Cache as specified by kv_cache_memory_bytes config",
+    samples={
+        "0.26.0": "Initial free memory 94.21 GiB, reserved 58.36 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and "
+        "skipped memory profiling.",
+    },
+)
+def reserved_memory(found: re.Match[str]) -> KvCacheBytes:
+    """The same with --kv-cache-memory-bytes, on each rank."""
+    return KvCacheBytes(float(found[2]) * GIB)
+
+
+@rule(
+    anchor="Free memory on device (",
+    pattern=r"Free memory on device \(.{1,2000}Current kv cache memory in use is (\d+(?:\.\d+)?) GiB",
+    source="Current kv cache memory in use is %s GiB.",
+    samples={
+        "0.26.0": "Free memory on device (94.5/95.6 GiB) on startup. Desired GPU memory utilization is (0.9, 86.0 GiB). Actual usage is "
+        "35.64 GiB for weight, 2.1 GiB for peak activation, 0.5 GiB for non-torch memory, and 2.31 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` "
+        "(2.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 58.36 GiB.",
+    },
+)
+def memory_in_use(found: re.Match[str]) -> KvCacheBytes:
+    """The only line that tells every rank's bytes in 0.26 and later."""
+    return KvCacheBytes(float(found[1]) * GIB)
+
+
+@rule(
+    anchor="Explicitly set (",
+    pattern=rf"Explicitly set \({DECIMAL}/{DECIMAL}\) GiB for KV cache",
+    source="Explicitly set (%s/%s) GiB for KV cache on node %s.",
+    samples={"0.32.0": "Explicitly set (1.0/15.71) GiB for KV cache on node 0."},
+)
+def cpu_memory(found: re.Match[str]) -> KvCacheBytes:
+    """The CPU back end's KV bytes."""
+    return KvCacheBytes(float(found[1]) * GIB)

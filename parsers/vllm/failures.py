@@ -1,0 +1,193 @@
+"""Deaths and stalls of a vLLM engine. Several processes tell of one death; the incidents are told apart by kind and time."""
+
+import re
+
+from parsers.events import EngineFailure
+from parsers.rules import Scope, Series, rule
+
+
+def _failure(*kinds: str) -> list[Series]:
+    return [Series("engine_failures_total", {"kind": kind}) for kind in kinds]
+
+
+_EXCEPTION = Scope.EXCEPTION | Scope.BARE
+
+
+@rule(
+    anchor="EngineCore ",
+    pattern=r"EngineCore (encountered a fatal error|failed to start)\.",
+    source=("EngineCore encountered a fatal error.", "EngineCore failed to start."),
+    samples={"0.26.0": "EngineCore encountered a fatal error.", "0.32.0": "EngineCore failed to start."},
+    emits=_failure("engine_dead", "startup_failed"),
+)
+def engine_core_failed(found: re.Match[str]) -> EngineFailure:
+    """The engine core's own last word; a traceback follows."""
+    return EngineFailure("startup_failed" if found[1].startswith("failed") else "engine_dead")
+
+
+@rule(
+    anchor=("AsyncLLM output_handler failed.", "[shutdown] MPClient: engine core exited", "Engine core proc "),
+    pattern=(
+        r"AsyncLLM output_handler failed\.|\[shutdown\] MPClient: engine core exited unexpectedly"
+        r"|Engine core proc \S{1,64} died unexpectedly"
+    ),
+    source=(
+        "AsyncLLM output_handler failed.",
+        "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+        "Engine core proc %s died unexpectedly, shutting down client.",
+    ),
+    samples={
+        "0.14.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "0.26.0": "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+        "0.32.0": "AsyncLLM output_handler failed.",
+    },
+    emits=_failure("engine_dead"),
+)
+def engine_lost(_: re.Match[str]) -> EngineFailure:
+    """The API server finds its engine dead."""
+    return EngineFailure("engine_dead")
+
+
+@rule(
+    anchor=("Worker proc ", "RayWorkerProc rank="),
+    pattern=r"(?:Worker proc \S{1,64}|RayWorkerProc rank=\d+) died unexpectedly",
+    source=(
+        "Worker proc %s died unexpectedly (exit code: %s), shutting down executor.",
+        "RayWorkerProc rank=%s died unexpectedly, shutting down executor.",
+    ),
+    samples={"0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor."},
+    emits=_failure("worker_died"),
+)
+def worker_died(_: re.Match[str]) -> EngineFailure:
+    """A worker process is gone. Exit code -9 alone does not prove the kernel's OOM killer."""
+    return EngineFailure("worker_died")
+
+
+@rule(
+    anchor="WorkerProc failed to start.",
+    pattern=r"WorkerProc failed to start\.",
+    source="WorkerProc failed to start.",
+    samples={"0.26.0": "WorkerProc failed to start."},
+    emits=_failure("startup_failed"),
+)
+def worker_start_failed(_: re.Match[str]) -> EngineFailure:
+    """A worker did not come up."""
+    return EngineFailure("startup_failed")
+
+
+@rule(
+    anchor="RuntimeError: Engine core initialization failed.",
+    pattern=r"RuntimeError: Engine core initialization failed\.",
+    source="Engine core initialization failed. See root cause above. Failed core proc(s): ",
+    samples={"0.26.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}"},
+    scope=Scope.EXCEPTION,
+    emits=_failure("startup_failed"),
+)
+def initialisation_failed(_: re.Match[str]) -> EngineFailure:
+    """The API server gives up on its engine."""
+    return EngineFailure("startup_failed")
+
+
+@rule(
+    anchor=(
+        "ValueError: To serve at least one request",
+        "ValueError: No available memory for the cache",
+        "ValueError: Free memory on device",
+    ),
+    pattern=(
+        r"ValueError: (?:To serve at least one request with the model's max seq len|No available memory for the cache blocks"
+        r"|Free memory on device .{1,200}is less than desired GPU memory utilization)"
+    ),
+    source=("To serve at least one request with the model's max seq len", "No available memory for the cache blocks"),
+    samples={
+        "0.32.0": "ValueError: To serve at least one request with the model's max seq len (8192), (0.0 GiB KV cache is needed",
+        "0.26.0": "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+    },
+    scope=Scope.EXCEPTION,
+    emits=_failure("startup_failed"),
+)
+def pool_too_small(_: re.Match[str]) -> EngineFailure:
+    """The KV pool cannot hold one request."""
+    return EngineFailure("startup_failed")
+
+
+@rule(
+    anchor=("torch.OutOfMemoryError: CUDA", "torch.cuda.OutOfMemoryError: CUDA"),
+    pattern=r"torch\.(?:cuda\.)?OutOfMemoryError: CUDA out of memory",
+    source=(),  # torch's own wording
+    samples={"0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB"},
+    scope=Scope.EXCEPTION,
+    emits=_failure("gpu_oom"),
+)
+def gpu_out_of_memory(_: re.Match[str]) -> EngineFailure:
+    """A rank ran out of device memory."""
+    return EngineFailure("gpu_oom")
+
+
+@rule(
+    anchor="Failed to load model - not enough GPU memory",
+    pattern=r"Failed to load model - not enough GPU memory",
+    source="Failed to load model - not enough GPU memory.",
+    samples={"0.26.0": "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights"},
+    emits=_failure("gpu_oom"),
+)
+def weights_do_not_fit(_: re.Match[str]) -> EngineFailure:
+    """The weights do not fit."""
+    return EngineFailure("gpu_oom")
+
+
+_CUDA = r"(?:an illegal memory access was encountered|device-side assert triggered|unspecified launch failure|uncorrectable ECC error)"
+
+
+@rule(
+    anchor=("RuntimeError: ", "torch.AcceleratorError: "),
+    pattern=rf"(?:RuntimeError|torch\.AcceleratorError): (?:Failed: )?CUDA error[ :][^\n]{{0,400}}?{_CUDA}",
+    source=(),  # torch's and CUDA's own wording
+    samples={"0.26.0": "RuntimeError: CUDA error: an illegal memory access was encountered"},
+    scope=Scope.EXCEPTION,
+    emits=_failure("cuda_error"),
+)
+def cuda_error(_: re.Match[str]) -> EngineFailure:
+    """A kernel failed on the device."""
+    return EngineFailure("cuda_error")
+
+
+@rule(
+    anchor="TimeoutError: RPC call to ",
+    pattern=r"TimeoutError: RPC call to \w+ timed out",
+    source="RPC call to %s timed out.",
+    samples={"0.26.0": "TimeoutError: RPC call to execute_model timed out."},
+    scope=Scope.EXCEPTION,
+    emits=_failure("rpc_timeout"),
+)
+def rpc_timeout(_: re.Match[str]) -> EngineFailure:
+    """A step did not come back within VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS."""
+    return EngineFailure("rpc_timeout")
+
+
+@rule(
+    anchor="[Rank ",
+    pattern=r"\[Rank \d+\] Watchdog caught collective operation timeout",
+    source=(),  # torch's own wording
+    samples={"0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE"},
+    scope=Scope.BARE,
+    emits=_failure("collective_timeout"),
+)
+def collective_timeout(_: re.Match[str]) -> EngineFailure:
+    """NCCL's watchdog: a rank does not answer."""
+    return EngineFailure("collective_timeout")
+
+
+@rule(
+    anchor="No available shared memory broadcast block found in ",
+    pattern=r"No available shared memory broadcast block found in \d+ seconds?",
+    source="No available shared memory broadcast block found in %d seconds.",
+    samples={
+        "0.26.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging or doing "
+        "some time-consuming work (e.g. compilation, weight/kv cache quantization).",
+    },
+    emits=_failure("hang"),
+)
+def broadcast_stuck(_: re.Match[str]) -> EngineFailure:
+    """Normal while a start compiles; after it, a rank hangs. Repeated each minute."""
+    return EngineFailure("hang")

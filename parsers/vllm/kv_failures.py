@@ -1,0 +1,104 @@
+"""Failed handshakes and transfers of vLLM's connectors, and how worker and scheduler react."""
+
+import re
+
+from parsers.events import NOTHING, KvLoadFailed, KvLoadSkipped, KvParamsRefused, KvRecomputed, KvTransferFailure, Nothing
+from parsers.rules import Series, rule
+
+_REASONS = {
+    "handshake_setup_failed": "handshake_setup",
+    "handshake_failed": "handshake",
+    "transfer_setup_failed": "transfer_setup",
+    "transfer_failed": "transfer",
+    "transfer_exception": "transfer_exception",
+    "transfer_release_failed": "transfer_release",
+    "notification_failed": "notification",
+    "push_handshake_failed": "handshake",
+    "push_reg_handshake_failed": "registration",
+    "push_reg_notif_failed": "registration",
+}
+_REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
+
+
+@rule(
+    anchor="NIXL transfer failure: ",
+    pattern=r"NIXL transfer failure: ([a-z_]{1,64})\b",
+    source="NIXL transfer failure: %s | Context: %s",
+    samples={
+        "0.26.0": "NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed', 'request_id': None, "
+        "'engine_id': 'a', 'remote_engine_id': 'b'}",
+        "0.33.0": "NIXL transfer failure: notification_failed. P worker blocks will be freed after timeout. This may indicate network issues. "
+        "| Context: {'failure_type': 'notification_failed', 'request_id': 'cmpl-1'}",
+    },
+    since="0.14",
+    emits=[Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in dict.fromkeys(_REASONS.values())],
+)
+def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
+    """One record a rank: of a handshake attempt (setup), a request (handshake) or a transfer handle. A traceback may follow."""
+    reason = _REASONS.get(found[1])
+    if reason is None:
+        return NOTHING
+    request = _REQUEST.search(found.string, found.end())
+    return KvTransferFailure("nixl", reason, request[1] if request else None)
+
+
+@rule(
+    anchor="Handshake ",
+    pattern=r"Handshake (?:with \S{1,256} failed|failed for request (\S{1,256}))",
+    source=("Handshake with %s failed", "Handshake failed for request %s"),
+    samples={"0.10.2": "Handshake with 6f1e failed", "0.11.0": "Handshake failed for request chatcmpl-1"},
+    until="0.13",
+)
+def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
+    """The wording before failures had types."""
+    return KvTransferFailure("nixl", "handshake", found[1])
+
+
+@rule(
+    anchor="Skipping KV post-processing for failed request ",
+    pattern=r"Skipping KV post-processing for failed request (\S{1,256})",
+    source="Skipping KV post-processing for failed request %s",
+    samples={"0.26.0": "Skipping KV post-processing for failed request cmpl-1"},
+    since="0.26",
+)
+def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
+    """A load failed on this rank. Where the scheduler stays silent (0.32 on), the only sign of a recompute."""
+    return KvLoadSkipped(found[1])
+
+
+@rule(
+    anchor="Recovered from KV load failure: ",
+    pattern=r"Recovered from KV load failure: (\d+) request\(s\) rescheduled \((\d+) tokens affected\)",
+    source="Recovered from KV load failure: %d request(s) rescheduled (%d tokens affected).",
+    samples={"0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected)."},
+    emits=[Series("kv_recomputed_requests_total"), Series("kv_recomputed_tokens_total")],
+)
+def load_recovered(found: re.Match[str]) -> KvRecomputed:
+    """Policy `recompute`: the numbers of the line, not lines."""
+    return KvRecomputed(float(found[1]), float(found[2]))
+
+
+@rule(
+    anchor="Failing ",
+    pattern=r"Failing (\d+) request\(s\) due to KV load failure",
+    source="Failing %d request(s) due to KV load failure (failure_policy=fail, %d tokens affected). Request IDs: %s",
+    samples={"0.26.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: {'cmpl-1'}"},
+    emits=[Series("kv_load_failed_requests_total")],
+)
+def load_failed(found: re.Match[str]) -> KvLoadFailed:
+    """Policy `fail`: the clients get HTTP 500."""
+    return KvLoadFailed(float(found[1]))
+
+
+@rule(
+    anchor=("Got invalid KVTransferParams: ", "Got kv_transfer_params, but no KVConnector found"),
+    pattern=r"Got (?:invalid KVTransferParams: |kv_transfer_params, but no KVConnector found)",
+    source=(
+        "Got invalid KVTransferParams: %s. This request will not utilize KVTransfer",
+        "Got kv_transfer_params, but no KVConnector found. Disabling KVTransfer for this request.",
+    ),
+    samples={"0.26.0": "Got kv_transfer_params, but no KVConnector found. Disabling KVTransfer for this request."},
+)
+def params_refused(_: re.Match[str]) -> KvParamsRefused:
+    """The router sent parameters that lead nowhere: the request is computed locally."""
+    return KvParamsRefused()

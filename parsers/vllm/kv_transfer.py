@@ -1,0 +1,167 @@
+"""KV transfers of a P/D pair: the connector's interval line, the handshake, expiry, and what the scheduler did about it."""
+
+import re
+from collections.abc import Mapping
+
+from parsers.events import (
+    NOTHING,
+    HybridKvCache,
+    KvCompatibility,
+    KvExpired,
+    KvLateRead,
+    KvTransferInterval,
+    KvTransferPlan,
+    Nothing,
+)
+from parsers.rules import Scope, Series, rule
+from parsers.units import MIB, MILLISECOND
+
+_PAIR = re.compile(r"([A-Z][^=,]*+)=(\d[\d.e+-]*+|nan)", re.ASCII)
+_NESTED = re.compile(r"(\w*Connector)=\{([^{}]*)\}", re.ASCII)
+_NESTED_PAIR = re.compile(r"'([^']+)': (?:np\.float\d+\()?(\d[\d.e+-]*|nan)", re.ASCII)
+_TRANSFERS = "Num successful transfers"
+_POST = "Avg post time (ms)"
+_FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
+
+
+@rule(
+    anchor="KV Transfer metrics: ",
+    pattern=r"KV Transfer metrics: (Num successful transfers=\d+, [^\n]*|\w*Connector=\{[^\n]*\})",
+    source=("KV Transfer metrics: %s", "Num successful transfers"),
+    samples={
+        "0.26.0": "KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=7.574, P90 xfer time (ms)=8.017, Avg post time (ms)=1.93, "
+        "P90 post time (ms)=1.93, Avg MB per transfer=6.937, Throughput (MB/s)=915.962, Avg number of descriptors=122.0",
+        "0.33.0": "KV Transfer metrics: Num successful transfers=0, Avg xfer time (ms)=0, P90 xfer time (ms)=0, Avg post time (ms)=0, "
+        "P90 post time (ms)=0, Avg MB per transfer=0, Throughput (MB/s)=0, Avg number of descriptors=0, Num failed transfers=8, "
+        "Num KV expired reqs=0, Num notifs after expiry=0",
+    },
+    since="0.14",
+    emits=[Series(family) for family in (*_FAMILIES, "kv_transfer_post_seconds_total", "kv_transfer_empty_intervals_total")],
+)
+def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | Nothing:
+    """One interval of the connector, summed over the TP ranks of one engine. MB are MiB; a failure-only interval has 0 transfers."""
+    text = found[1]
+    if text.startswith(_TRANSFERS):
+        try:
+            pairs = dict([part.split("=") for part in text.split(", ")])
+        except ValueError:  # a value with a comma or an equals sign in it
+            pairs = dict(_PAIR.findall(text))
+        return _interval("", pairs)
+    for connector, body in _NESTED.findall(text):
+        values = dict(_NESTED_PAIR.findall(body))
+        if _TRANSFERS in values:
+            return _interval(connector, values)
+    return NOTHING
+
+
+def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
+    get, post, failed = values.get, values.get(_POST), values.get("Num failed transfers")
+    # Mooncake's line has the same keys but for the post time.
+    name = connector.removesuffix("Connector").lower() if connector else "mooncake" if post is None else "nixl"
+    return KvTransferInterval(
+        name,
+        float(values[_TRANSFERS]),
+        float(get("Avg xfer time (ms)", 0)) * MILLISECOND,
+        float(get("P90 xfer time (ms)", 0)) * MILLISECOND,
+        None if post is None else float(post) * MILLISECOND,
+        float(get("Avg MB per transfer", 0)) * MIB,
+        float(get("Throughput (MB/s)", 0)) * MIB,
+        float(get("Avg number of descriptors", 0)),
+        None if failed is None else float(failed),
+    )
+
+
+@rule(
+    anchor="NIXL compatibility check passed",
+    pattern=r"NIXL compatibility check passed",
+    source="NIXL compatibility check passed (hash: %s)",
+    samples={"0.26.0": "NIXL compatibility check passed (hash: 3f0c8a5b)"},
+    since="0.14",
+    emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "passed"})],
+)
+def compatibility_passed(_: re.Match[str]) -> KvCompatibility:
+    """One rank agrees with one remote engine; printed without comparing when enforce_handshake_compat is false."""
+    return KvCompatibility("nixl", "passed")
+
+
+@rule(
+    anchor=("RuntimeError: NIXL compatibility hash mismatch", "NIXL compatibility hash mismatch"),
+    pattern=r"(?:RuntimeError: )?NIXL compatibility hash mismatch\.",
+    source="NIXL compatibility hash mismatch. Local: ",
+    samples={"0.26.0": "RuntimeError: NIXL compatibility hash mismatch. Local: 3f0c, Remote: 9b9b. Prefill and decode instances have"},
+    since="0.14",
+    scope=Scope.EXCEPTION,
+    emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "mismatch"})],
+)
+def compatibility_mismatch(_: re.Match[str]) -> KvCompatibility:
+    """The pair differs in version, model, layout or dtype. The last line of a traceback, and again in each request's."""
+    return KvCompatibility("nixl", "mismatch")
+
+
+@rule(
+    anchor="RuntimeError: Failed to decode NixlHandshakePayload",
+    pattern=r"RuntimeError: Failed to decode NixlHandshakePayload",
+    source="Failed to decode NixlHandshakePayload.",
+    samples={
+        "0.26.0": "RuntimeError: Failed to decode NixlHandshakePayload. This likely indicates an incompatibility between connector version."
+    },
+    since="0.14",
+    scope=Scope.EXCEPTION,
+    emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "undecodable"})],
+)
+def compatibility_undecodable(_: re.Match[str]) -> KvCompatibility:
+    """The remote engine's connector speaks another version."""
+    return KvCompatibility("nixl", "undecodable")
+
+
+@rule(
+    anchor="Transfer plan: ",
+    pattern=r"Transfer plan: TransferTopology\(tp_ratio=(-?\d+), [^()]{0,200}?local_tp=(\d+), remote_tp=(\d+)",
+    source="Transfer plan: %s",
+    samples={
+        "0.26.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=8, local_tp=4, remote_tp=4, remote_pp=0, local_rank=0, "
+        "remote_block_len=149760)",
+    },
+    since="0.26",
+)
+def transfer_plan(found: re.Match[str]) -> KvTransferPlan:
+    """How the ranks of the pair map to each other."""
+    return KvTransferPlan(found[2], found[3], found[1])
+
+
+@rule(
+    anchor="Hybrid Memory Allocator is enabled with ",
+    pattern=r"Hybrid Memory Allocator is enabled with NIXL",
+    source="Hybrid Memory Allocator is enabled with NIXL",
+    samples={"0.26.0": "Hybrid Memory Allocator is enabled with NIXL"},
+    since="0.18",
+)
+def hybrid_allocator(_: re.Match[str]) -> HybridKvCache:
+    """Hybrid KV groups and NIXL together."""
+    return HybridKvCache()
+
+
+@rule(
+    anchor="Releasing expired KV blocks for request ",
+    pattern=r"Releasing expired KV blocks for request (\S{1,256}) which were retrieved by \d+ (?:remote|decode) worker\(s\)",
+    source="Releasing expired KV blocks for request %s which were retrieved by ",
+    samples={"0.26.0": "Releasing expired KV blocks for request cmpl-1 which were retrieved by 0 remote worker(s) before lease expired."},
+    emits=[Series("kv_expired_requests_total", {"connector": "nixl"})],
+)
+def blocks_expired(found: re.Match[str]) -> KvExpired:
+    """Prefill side, each rank: decode never fetched the request."""
+    return KvExpired("nixl", found[1])
+
+
+@rule(
+    anchor="Potentially invalid KV blocks for unrecognized request ",
+    pattern=r"Potentially invalid KV blocks for unrecognized request (\S{1,256}) were retrieved by a decode worker",
+    source="Potentially invalid KV blocks for unrecognized request %s were retrieved by a decode worker.",
+    samples={
+        "0.26.0": "Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker. They may have expired.",
+    },
+    emits=[Series("kv_reads_after_expiry_total", {"connector": "nixl"})],
+)
+def blocks_read_late(found: re.Match[str]) -> KvLateRead:
+    """Prefill side: decode read blocks that may hold another request's KV by now."""
+    return KvLateRead("nixl", found[1])
