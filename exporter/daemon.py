@@ -11,9 +11,12 @@ from exporter.config import STDIN, Config, SourceConfig
 from exporter.counters import Sample
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
-from exporter.tail import Chunk, Follower, FollowerStats, StdinFollower, auto
+from exporter.tail import Chunk, EventWatcher, Follower, FollowerStats, StdinFollower, auto
 
 POLL_SECONDS = 0.25
+"""How often files are looked at where the kernel tells nothing."""
+
+QUIET_POLL_SECONDS = 1.0
 """How often files are looked at without an event: not every file system tells of writes."""
 
 SCRAPE_READ_BYTES = 1024 * 1024
@@ -95,8 +98,10 @@ class Daemon:
 
     def __init__(self, config: Config) -> None:
         self.sources = [FollowedSource(each) for each in config.sources]
+        stdin = any(STDIN in each.paths for each in config.sources)
         paths = [Path(path) for each in config.sources for path in each.paths if path != STDIN]
         self._watcher = auto(paths)
+        self._poll_seconds = QUIET_POLL_SECONDS if isinstance(self._watcher, EventWatcher) and not stdin else POLL_SECONDS
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._history_read = threading.Event()
@@ -130,7 +135,7 @@ class Daemon:
                 if not self.ready:
                     logger.info("history read")
                     self._history_read.set()
-                self._watcher.wait(POLL_SECONDS)
+                self._watcher.wait(self._poll_seconds)
 
     def snapshot(self) -> list[SourceSnapshot]:
         """All series at this moment, what was written until now included unless the reader is far behind."""

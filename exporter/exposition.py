@@ -33,21 +33,20 @@ class SnapshotCollector(Collector):
         """All families that have series."""
         sources = self._snapshot()
         static = sorted({label for source in sources for label in source.labels})
-        families: dict[str, Metric] = {}
+        rows: dict[str, list[tuple[list[str], float]]] = {}
         for source in sources:
             fixed = [source.labels.get(label, "") for label in static]
             for name, labels, value in source.samples:
-                family = FAMILIES[name]
-                metric = families.get(name)
-                if metric is None:
-                    names = ["source", *([] if family.own else ["runtime"]), *static, *family.labels]
-                    made = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-                    metric = families[name] = made(PREFIX + name, family.help, labels=names)
-                runtime = [] if family.own else [source.runtime]
-                metric.add_metric([source.name, *runtime, *fixed, *labels], float(value))  # type: ignore[attr-defined]
-        for name in FAMILIES:
-            if name in families:
-                yield families[name]
+                runtime = [] if FAMILIES[name].own else [source.runtime]
+                rows.setdefault(name, []).append(([source.name, *runtime, *fixed, *labels], float(value)))
+        for name, family in FAMILIES.items():
+            if name in rows:
+                names = ["source", *([] if family.own else ["runtime"]), *static, *family.labels]
+                made = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+                metric = made(PREFIX + name, family.help, labels=names)
+                for values, value in sorted(rows[name]):
+                    metric.add_metric(values, value)
+                yield metric
         build = GaugeMetricFamily(PREFIX + "build_info", "The version of this exporter.", labels=["version"])
         build.add_metric([VERSION], 1)
         yield build

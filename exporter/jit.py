@@ -103,7 +103,7 @@ class JitLedger:
             mine = running.setdefault(backend, set())
             if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting):
                 mine.add(f"{event} {kernel}")
-        for backend in {backend for backend, _ in self.last} | running.keys():
+        for backend in sorted({backend for backend, _ in self.last} | running.keys()):
             yield Sample("jit_in_progress", (backend,), len(running.get(backend, ())))
 
     def _sighting(self, phase: str) -> None:

@@ -145,5 +145,5 @@ class LifeCycle:
         yield Sample("engine_ready", (), self.ready is not None and self.state in ("serving", "stalled"))
         for phase, seconds in self.phase_seconds().items():
             yield Sample("startup_seconds", (phase,), seconds)
-        for kind in self.hazards:
+        for kind in sorted(self.hazards):
             yield Sample("config_hazard_active", (kind,), 1)

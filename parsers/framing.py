@@ -34,7 +34,7 @@ class Framing:
             return Framed(self._joined(stream, line[found.end() :], last=tag == "F"), time)
         if line.startswith(_DOCKER):
             return self._docker(line)
-        if found := _COMPOSE.match(line):
+        if " | " in line and (found := _COMPOSE.match(line)):
             return Framed(line[found.end() :], None)
         return None
 

@@ -41,6 +41,7 @@ _NATIVE = (
     # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
     re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++\d++ (?P<where>[\w./-]++:\d++)\] "),
 )  # fmt: skip
+_NATIVE_FIRST = frozenset("0123456789[DIWEFC")
 _GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
 _RANK = re.compile(r"(?:DP|PP|PCP|TP|DCP|EP)\d+(?:_|$)", re.ASCII)
@@ -96,12 +97,12 @@ def strip_colour(text: str) -> str:
 
 def strip_broken_colour(line: str) -> str:
     """A line without colour codes that lost their escape byte."""
-    return _BROKEN_COLOUR.sub("", line) if "m" in line and "[" in line else line
+    return _BROKEN_COLOUR.sub("", line) if "[" in line else line
 
 
 def native_head(text: str, start: int) -> NativeHead | None:
     """The header of TileLang, FlashInfer, NIXL, absl or torch at `start`."""
-    for shape in _NATIVE:
+    for shape in _NATIVE if text[start : start + 1] in _NATIVE_FIRST else ():
         if found := shape.match(text, start):
             groups = found.groupdict()
             level = _GLOG_LEVELS[groups["glog"]] if "glog" in groups else groups["level"]

@@ -140,10 +140,22 @@ class LogStream:
             text = text.replace("\0", "")  # the hole that truncation under a writer without O_APPEND leaves
         lines = text.split("\n")
         if "\r" in text or self._continues:
-            for line in lines:
-                self._physical_line(line)
+            self._returned_lines(lines)
         else:
             self._plain_lines(lines)
+
+    def _returned_lines(self, lines: list[str]) -> None:
+        """Lines of which some have carriage returns; the others take the fast path, in their order."""
+        plain: list[str] = []
+        for line in lines:
+            if "\r" in line or self._continues:
+                self._plain_lines(plain)
+                plain = []
+                self._physical_line(line)
+            else:
+                self._terminal = False
+                plain.append(line)
+        self._plain_lines(plain)
 
     def _plain_lines(self, lines: list[str]) -> None:
         """The path of nearly every byte: no carriage returns, no record left open. A short cut through `_line`.
@@ -298,16 +310,22 @@ class LogStream:
             return
         if (plain := strip_broken_colour(line)) != line:
             self._glued.append(plain)
-        elif (bar := BAR_THEN_HEADER.search(line)) and FULL_HEADER.match(line, bar.end()):
-            self._glued.append(line[bar.end() :])
-        elif before := BEFORE_HEADER.match(line):
-            self._glued.append(before[1] + line[before.end() :])
+        elif "] " in line and (header := self._late_header(line)):
+            self._glued.append(header)
         else:
             self._foreign(line)
 
+    @staticmethod
+    def _late_header(line: str) -> str:
+        """The record behind a progress bar that has no line break, or behind what a user or a tool put before the header."""
+        if ("it]" in line or "/s]" in line) and (bar := BAR_THEN_HEADER.search(line)) and FULL_HEADER.match(line, bar.end()):
+            return line[bar.end() :]
+        before = BEFORE_HEADER.match(line)
+        return before[1] + line[before.end() :] if before else ""
+
     def _unwrapped(self, line: str, time: str | None) -> None:
         self._wrapped_time, self._nesting = time, self._nesting + 1
-        self._one(line)
+        self._line(line)
         self._wrapped_time, self._nesting = None, self._nesting - 1
 
     def _json(self, line: str) -> bool:
