@@ -1,6 +1,7 @@
 """The state of one engine, made from its events in their order, and its metric samples."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from exporter.clock import EventClock
@@ -43,6 +44,7 @@ class Engine:
         self._compatible_ranks: dict[str, set[str]] = {}
         self._expired, self._late_reads = RequestSet(), RequestSet()
         self._dp_rank: dict[str, str] = {}
+        self._totals: dict[str, float] = {}
         self.seen = False
         self._arrival: float | None = None
         family = self.counters.family
@@ -61,10 +63,14 @@ class Engine:
             events.Component: lambda event, head: self._at_start("component_info", 1, event.component, event.value),
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
+            events.MemoryReport: self._memory_report,
             events.KvCacheBytes: lambda event, head: self._at_start("kv_cache_size_bytes", event.bytes, head.origin.rank),
             events.KvCacheSize: self._kv_cache_size,
             events.IntervalStats: self._interval,
+            events.PrefixHits: lambda event, head: self.gauges.prefix_hits(event),
             events.SpecInterval: self._spec_interval,
+            events.SpecTotals: self._spec_totals,
+            events.Preempted: self._preempted,
             events.KvTransferInterval: self._kv_transfers,
             events.KvTransferFailure: self._kv_failure,
             events.KvCompatibility: self._kv_compatibility,
@@ -75,6 +81,7 @@ class Engine:
             events.KvLoadFailed: self._kv_load_failed,
             events.KvLoadSkipped: lambda event, head: self.evidence.skipped(event),
             events.KvParamsRefused: self._kv_params_refused,
+            events.KvPeerChanged: lambda event, head: self.evidence.peer_changed(),
             events.HybridKvCache: self._hybrid_kv_cache,
             events.TransportError: lambda event, head: self.counters.add("transport_errors_total", event.library),
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
@@ -106,7 +113,7 @@ class Engine:
 
     @property
     def _connector(self) -> str:
-        return "nixl" if self.settings.get("kv_connector", "").startswith("Nixl") else ""
+        return connector_label(self.settings.get("kv_connector", ""))
 
     @property
     def _method(self) -> str:
@@ -120,6 +127,7 @@ class Engine:
             self._memory.clear()
             self._compatible_ranks.clear()
             self._dp_rank.clear()
+            self._totals.clear()
             self.gauges = IntervalGauges()
             self.gauges.arrival = self._arrival
             self.evidence = PdEvidence()
@@ -132,7 +140,8 @@ class Engine:
     def _set(self, event: events.EngineSettings, head: Head) -> None:
         """The first word counts: later ones are about the draft model."""
         for key, value in event.values.items():
-            self.settings.setdefault(key, value)
+            if event.overrides or key not in self.settings:
+                self.settings[key] = value
         self._settings_complete = self._settings_complete or event.complete
 
     def _at_start(self, family: str, value: float, *labels: str) -> None:
@@ -145,6 +154,13 @@ class Engine:
             if not head.origin.who:
                 mine.clear()  # without a process name a second line may be another rank's
             mine.append(event.memory.bytes)
+
+    def _memory_report(self, event: events.MemoryReport, head: Head) -> None:
+        """A summary replaces what single phases told."""
+        for part in event.parts:
+            self._memory.setdefault((head.origin.rank, part.part), {})[head.origin.who] = [part.bytes]
+        if event.kv_bytes is not None:
+            self._at_start("kv_cache_size_bytes", event.kv_bytes, head.origin.rank)
 
     def _kv_cache_size(self, event: events.KvCacheSize, head: Head) -> None:
         if event.tokens is not None:
@@ -173,6 +189,22 @@ class Engine:
         drafted[labels] += event.drafted
         steps[labels] += drafts(event)
         self.gauges.spec(event, labels)
+
+    def _spec_totals(self, event: events.SpecTotals, head: Head) -> None:
+        labels = (self._follows(head), self._method or "unknown")
+        accepted, drafted, _ = self._spec_counters
+        accepted[labels] += self._since("accepted", event.accepted)
+        drafted[labels] += self._since("drafted", event.drafted)
+        self.gauges.spec(events.SpecInterval(event.accepted, event.drafted, None, event.ratio), labels)
+
+    def _preempted(self, event: events.Preempted, head: Head) -> None:
+        self.counters.add("requests_preempted_total", self._follows(head), by=self._since("preempted", event.total))
+
+    def _since(self, what: str, total: float) -> float:
+        """What a total of the engine's rose by; a fall is a reset, and the first value counts from 0."""
+        before = self._totals.get(what, 0.0)
+        self._totals[what] = total
+        return total - before if total >= before else total
 
     def _kv_transfers(self, event: events.KvTransferInterval, head: Head) -> None:
         labels = (self._follows(head), event.connector)
@@ -307,6 +339,12 @@ class Engine:
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:
                 yield Sample(family, labels, at)
+
+
+def connector_label(name: str) -> str:
+    """The `connector` label of a configured connector; empty for one that holds others."""
+    short = re.match(r"(?!Multi)(Nixl|Mooncake|MoRIIO|LMCache|Offloading|HF3FS|P2pNccl)", name)
+    return short[1].lower() if short else ""
 
 
 def settings_hash(settings: Mapping[str, str]) -> str:

@@ -64,6 +64,9 @@ FAMILIES: dict[str, Family] = {
     "requests_waiting": _gauge(
         "dp_rank queue", "Requests in a queue at the engine's last periodic line; vLLM's waiting includes deferred (0.26 on)."
     ),
+    "requests_preempted_total": _counter(
+        "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
+    ),
     "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
     "prompt_tokens_per_second": _gauge(
         "dp_rank",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.counters import Sample
-from parsers.events import IntervalStats, KvTransferInterval, SpecInterval
+from parsers.events import IntervalStats, KvTransferInterval, PrefixHits, SpecInterval
 from parsers.header import Head
 
 LEAST_SECONDS = 120.0
@@ -15,7 +15,7 @@ _LONGEST_INTERVAL = 600.0
 
 def drafts(event: SpecInterval) -> float:
     """Drafts in an interval. Drafted tokens over the draft length would be wrong: n-gram drafts vary in length."""
-    if event.accepted and event.length > 1:
+    if event.accepted and event.length and event.length > 1:
         return round(event.accepted / (event.length - 1))
     return round(event.drafted / len(event.positions)) if event.positions else 0
 
@@ -29,6 +29,7 @@ class IntervalGauges:
         self._stats: dict[str, tuple[IntervalStats, float | None]] = {}
         self._spec: dict[tuple[str, str], tuple[SpecInterval, float | None]] = {}
         self._transfers: dict[tuple[str, str], tuple[KvTransferInterval, float | None]] = {}
+        self._prefix_hits: list[tuple[float, float | None]] = []
         self._interval = 0.0
 
     def stats(self, event: IntervalStats, head: Head) -> None:
@@ -40,6 +41,10 @@ class IntervalGauges:
                 self._interval = min(abs(head.time - before.time), _LONGEST_INTERVAL)
         self.last[dp_rank] = head
         self._stats[dp_rank] = (event, self.arrival)
+
+    def prefix_hits(self, event: PrefixHits) -> None:
+        """A hit rate on a line of its own, of the only engine there is."""
+        self._prefix_hits = [(event.ratio, self.arrival)]
 
     def spec(self, event: SpecInterval, labels: tuple[str, str]) -> None:
         """The line of speculative decoding, by engine and method; one without any draft tells no rates."""
@@ -53,15 +58,15 @@ class IntervalGauges:
     def samples(self, now: float | None) -> Iterator[Sample]:
         """Values that are still true at `now` (epoch); all of them when it is None."""
         limit = max(LEAST_SECONDS, _INTERVALS * self._interval)
-        for dp_rank, (event, arrival) in self._stats.items():
+        rows = [
+            *((arrival, _stats_samples(dp_rank, stats)) for dp_rank, (stats, arrival) in self._stats.items()),
+            *((arrival, _spec_samples(labels, spec)) for labels, (spec, arrival) in self._spec.items()),
+            *((arrival, _transfer_samples(labels, transfers)) for labels, (transfers, arrival) in self._transfers.items()),
+            *((arrival, iter([Sample("prefix_cache_hit_ratio", ("0", "local"), ratio)])) for ratio, arrival in self._prefix_hits),
+        ]
+        for arrival, samples in rows:
             if now is None or arrival is None or now - arrival <= limit:
-                yield from _stats_samples(dp_rank, event)
-        for labels, (spec, arrival) in self._spec.items():
-            if now is None or arrival is None or now - arrival <= limit:
-                yield from _spec_samples(labels, spec)
-        for labels, (transfers, arrival) in self._transfers.items():
-            if now is None or arrival is None or now - arrival <= limit:
-                yield from _transfer_samples(labels, transfers)
+                yield from samples
 
 
 def _complete(event: IntervalStats, before: IntervalStats) -> IntervalStats:
@@ -87,7 +92,9 @@ def _stats_samples(dp_rank: str, event: IntervalStats) -> Iterator[Sample]:
         ("requests_waiting", ("waiting",), event.waiting),
         ("requests_waiting", ("deferred",), event.deferred),
         ("requests_waiting", ("kv_fetch",), event.kv_fetch),
+        ("requests_waiting", ("swapped",), event.swapped),
         ("kv_cache_usage_ratio", (event.pool,), event.kv_usage),
+        ("kv_cache_usage_ratio", ("host",), event.host_usage),
         ("prefix_cache_hit_ratio", ("local",), event.local_hits),
         ("prefix_cache_hit_ratio", ("external",), event.external_hits),
         ("prefix_cache_hit_ratio", ("multimodal",), event.multimodal_hits),
@@ -98,7 +105,8 @@ def _stats_samples(dp_rank: str, event: IntervalStats) -> Iterator[Sample]:
 
 
 def _spec_samples(labels: tuple[str, str], event: SpecInterval) -> Iterator[Sample]:
-    yield Sample("spec_acceptance_length", labels, event.length)
+    if event.length is not None:
+        yield Sample("spec_acceptance_length", labels, event.length)
     yield Sample("spec_acceptance_ratio", labels, event.ratio)
     for position, rate in enumerate(event.positions):
         yield Sample("spec_position_acceptance_ratio", (*labels, str(position)), rate)

@@ -122,6 +122,10 @@ class PdEvidence:
             self.compatibility = "fail"
             self.tried = True
 
+    def peer_changed(self) -> None:
+        """Another engine took the peer's place: it has not been checked yet."""
+        self.compatibility = "unknown"
+
     def skipped(self, event: KvLoadSkipped) -> None:
         """A worker says that a request's load failed."""
         self.open.skipped = _with(self.open.skipped, event.request)

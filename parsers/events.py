@@ -23,6 +23,7 @@ class EngineSettings(NamedTuple):
 
     values: dict[str, str]
     complete: bool = False
+    overrides: bool = False
 
 
 class EngineReady(NamedTuple):
@@ -73,6 +74,13 @@ class PhaseFinished(NamedTuple):
     compile_seconds: float | None = None
 
 
+class MemoryReport(NamedTuple):
+    """Device memory of one rank by part, and what is left for KV."""
+
+    parts: tuple[MemoryUsed, ...]
+    kv_bytes: float | None = None
+
+
 class KvCacheBytes(NamedTuple):
     """Bytes of one rank's KV cache."""
 
@@ -103,6 +111,28 @@ class IntervalStats(NamedTuple):
     local_hits: float | None = None
     external_hits: float | None = None
     multimodal_hits: float | None = None
+    swapped: float | None = None
+    host_usage: float | None = None
+
+
+class PrefixHits(NamedTuple):
+    """The hit rate of the local prefix cache, where it has a line of its own."""
+
+    ratio: float
+
+
+class SpecTotals(NamedTuple):
+    """Speculative decoding as totals since the engine's start (V0)."""
+
+    accepted: float
+    drafted: float
+    ratio: float
+
+
+class Preempted(NamedTuple):
+    """Requests preempted since the engine's start (V0)."""
+
+    total: float
 
 
 class SpecInterval(NamedTuple):
@@ -110,7 +140,7 @@ class SpecInterval(NamedTuple):
 
     accepted: float
     drafted: float
-    length: float
+    length: float | None
     ratio: float
     positions: tuple[float, ...] = ()
 
@@ -189,6 +219,10 @@ class KvParamsRefused(NamedTuple):
     """The engine could not use the transfer parameters that a request brought."""
 
 
+class KvPeerChanged(NamedTuple):
+    """Another engine answers at the remote address: what was known of compatibility is void."""
+
+
 class HybridKvCache(NamedTuple):
     """The KV connector works with hybrid KV groups, where failed loads mark no block invalid (vLLM to 0.26)."""
 
@@ -247,9 +281,9 @@ class HttpResponses(NamedTuple):
 
 Event: TypeAlias = (
     Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
-    | PhaseFinished | MemoryUsed | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
+    | PhaseFinished | MemoryUsed | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
     | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
-    | KvLoadSkipped | KvParamsRefused | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
+    | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | HttpResponses
 )  # fmt: skip
 

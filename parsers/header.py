@@ -38,6 +38,8 @@ _NATIVE = (
     re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?P<level>[A-Z]++) - (?P<where>[\w.]++:\d++) - flashinfer\.jit: "),
     # NIXL's Python half: 2026-11-29 13:09:43 NIXL INFO    _api.py:405 message
     re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) NIXL (?P<level>[A-Z]++) ++(?P<where>\w++\.py:\d++) "),
+    # LMCache: [2025-08-21 07:17:09,753] LMCache INFO: message
+    re.compile(r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] LMCache(?P<where>) (?P<level>[A-Z]++): "),
     # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
     re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++\d++ (?P<where>[\w./-]++:\d++)\] "),
 )  # fmt: skip

@@ -6,6 +6,8 @@ from parsers.vllm import hazards as hazards
 from parsers.vllm import jit as jit
 from parsers.vllm import kv_failures as kv_failures
 from parsers.vllm import kv_transfer as kv_transfer
+from parsers.vllm import phases as phases
+from parsers.vllm import settings as settings
 from parsers.vllm import spec_decode as spec_decode
 from parsers.vllm import startup as startup
 from parsers.vllm import stats as stats

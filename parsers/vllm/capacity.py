@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import KvCacheBytes, KvCacheSize
+from parsers.events import KvCacheBytes, KvCacheSize, MemoryReport, MemoryUsed
 from parsers.rules import Scope, rule
 from parsers.units import DECIMAL, GIB, NUMBER, whole
 
@@ -67,19 +67,75 @@ def reserved_memory(found: re.Match[str]) -> KvCacheBytes:
     return KvCacheBytes(float(found[2]) * GIB)
 
 
+_USED = re.compile(r"(\d+(?:\.\d+)?) GiB for (weights?|peak activation|non-torch memory|CUDAGraph memory|NPU graph memory)", re.ASCII)
+_PARTS = {
+    "weight": "weights",
+    "weights": "weights",
+    "peak activation": "activation",
+    "non-torch memory": "non_torch",
+    "CUDAGraph memory": "cuda_graph",
+    "NPU graph memory": "cuda_graph",
+}
+_IN_USE = re.compile(r"Current kv cache memory in use is (\d+(?:\.\d+)?) GiB", re.ASCII)
+
+
 @rule(
     anchor="Free memory on device (",
-    pattern=r"Free memory on device \(.{1,2000}Current kv cache memory in use is (\d+(?:\.\d+)?) GiB",
-    source="Current kv cache memory in use is %s GiB.",
+    pattern=rf"Free memory on device \({DECIMAL}/{DECIMAL} GiB\) on startup",
+    source=("Free memory on device (%s/%s GiB) on startup.", "Current kv cache memory in use is %s GiB."),
     samples={
         "0.26.0": "Free memory on device (94.5/95.6 GiB) on startup. Desired GPU memory utilization is (0.9, 86.0 GiB). Actual usage is "
         "35.64 GiB for weight, 2.1 GiB for peak activation, 0.5 GiB for non-torch memory, and 2.31 GiB for CUDAGraph memory. Replace "
         "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` "
         "(2.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 58.36 GiB.",
+        "0.33.0": "Free memory on device (94.5/95.6 GiB) on startup. Desired GPU memory utilization is (0.9, 86.0 GiB). Actual usage is "
+        "36.14 GiB for consumed memory (weights + non-torch), 2.1 GiB for peak activation, and 2.31 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` "
+        "(2.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 58.36 GiB.",
     },
 )
-def memory_in_use(found: re.Match[str]) -> KvCacheBytes:
-    """The only line that tells every rank's bytes in 0.26 and later."""
+def memory_in_use(found: re.Match[str]) -> MemoryReport:
+    """Each rank's memory by part; the only line that tells every rank's KV bytes in 0.26 and later. Advice in it is no size."""
+    text = found.string
+    parts = [MemoryUsed("free", float(found[1]) * GIB)]
+    parts += [MemoryUsed(_PARTS[part], float(size) * GIB) for size, part in _USED.findall(text, found.end())]
+    in_use = _IN_USE.search(text, found.end())
+    return MemoryReport(tuple(parts), float(in_use[1]) * GIB if in_use else None)
+
+
+@rule(
+    anchor="model weights take ",
+    pattern=(
+        rf"model weights take {DECIMAL}GiB; non_torch_memory takes {DECIMAL}GiB; PyTorch activation peak memory takes {DECIMAL}GiB; "
+        rf"the rest of the memory reserved for KV Cache is {DECIMAL}GiB"
+    ),
+    source="the rest of the memory reserved for KV Cache is ",
+    samples={
+        "0.8.5": "model weights take 8.51GiB; non_torch_memory takes 0.26GiB; PyTorch activation peak memory takes 0.94GiB; the rest of the "
+        "memory reserved for KV Cache is 2.18GiB.",
+    },
+    until="0.10",
+    scope=_ANYWHERE | Scope.CONTINUATION,
+)
+def v0_memory(found: re.Match[str]) -> MemoryReport:
+    """The V0 worker's memory by part, the third line of its record."""
+    weights, non_torch, activation, kv = (float(each) * GIB for each in found.groups())
+    return MemoryReport((MemoryUsed("weights", weights), MemoryUsed("non_torch", non_torch), MemoryUsed("activation", activation)), kv)
+
+
+@rule(
+    anchor="Memory profiling results: ",
+    pattern=rf"Memory profiling results: [^\n]{{0,400}}?kv_cache_size={DECIMAL}GiB",
+    source="Memory profiling results: total_gpu_memory=",
+    samples={
+        "0.6.4": "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB peak_torch_memory=17.06GiB "
+        "memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB gpu_memory_utilization=0.90",
+    },
+    until="0.6",
+    scope=_ANYWHERE,
+)
+def v0_profiling(found: re.Match[str]) -> KvCacheBytes:
+    """The same in 0.6.4."""
     return KvCacheBytes(float(found[1]) * GIB)
 
 

@@ -49,13 +49,17 @@ def engine_lost(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor=("Worker proc ", "RayWorkerProc rank="),
-    pattern=r"(?:Worker proc \S{1,64}|RayWorkerProc rank=\d+) died unexpectedly",
+    anchor=("Worker ", "RayWorkerProc rank="),
+    pattern=r"(?:(?:Worker proc \S{1,64}|RayWorkerProc rank=\d+) died unexpectedly|Worker \S{1,64} pid \d+ died, exit code)",
     source=(
         "Worker proc %s died unexpectedly (exit code: %s), shutting down executor.",
         "RayWorkerProc rank=%s died unexpectedly, shutting down executor.",
+        "Worker %s pid %s died, exit code: %s",
     ),
-    samples={"0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor."},
+    samples={
+        "0.6.6": "Worker VllmWorkerProcess pid 217 died, exit code: -15",
+        "0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
+    },
     emits=_failure("worker_died"),
 )
 def worker_died(_: re.Match[str]) -> EngineFailure:
@@ -76,10 +80,13 @@ def worker_start_failed(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor="RuntimeError: Engine core initialization failed.",
-    pattern=r"RuntimeError: Engine core initialization failed\.",
-    source="Engine core initialization failed. See root cause above. Failed core proc(s): ",
-    samples={"0.26.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}"},
+    anchor="RuntimeError: Engine ",
+    pattern=r"RuntimeError: Engine (?:core initialization failed|process failed to start)\.",
+    source=("Engine core initialization failed. See root cause above. Failed core proc(s): ", "Engine process failed to start."),
+    samples={
+        "0.8.5": "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+        "0.26.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
 )
@@ -112,8 +119,11 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor=("torch.OutOfMemoryError: CUDA", "torch.cuda.OutOfMemoryError: CUDA"),
-    pattern=r"torch\.(?:cuda\.)?OutOfMemoryError: CUDA out of memory",
+    anchor=("torch.OutOfMemoryError: ", "torch.cuda.OutOfMemoryError: ", "RuntimeError: ", "torch.AcceleratorError: "),
+    pattern=(
+        r"(?:torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|torch\.AcceleratorError): "
+        r"(?:(?:CUDA|HIP|XPU|NPU|HPU) out of memory|CUDA error: out of memory)"
+    ),
     source=(),  # torch's own wording
     samples={"0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB"},
     scope=Scope.EXCEPTION,
@@ -122,6 +132,61 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
 def gpu_out_of_memory(_: re.Match[str]) -> EngineFailure:
     """A rank ran out of device memory."""
     return EngineFailure("gpu_oom")
+
+
+@rule(
+    anchor="ray.exceptions.OutOfMemoryError: ",
+    pattern=r"ray\.exceptions\.OutOfMemoryError: ",
+    source=(),  # Ray's own wording
+    samples={"0.10.2": "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."},
+    scope=Scope.EXCEPTION,
+    emits=_failure("host_oom"),
+)
+def host_out_of_memory(_: re.Match[str]) -> EngineFailure:
+    """Ray killed a worker because the host ran out of memory."""
+    return EngineFailure("host_oom")
+
+
+@rule(
+    anchor=("vllm.engine.async_llm_engine.AsyncEngineDeadError: ", "vllm.engine.multiprocessing.MQEngineDeadError: "),
+    pattern=r"vllm\.engine\.(?:async_llm_engine\.AsyncEngineDeadError|multiprocessing\.MQEngineDeadError): ",
+    source=(),
+    samples={
+        "0.6.6": "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error"
+    },
+    until="0.10",
+    scope=Scope.EXCEPTION,
+    emits=_failure("engine_dead"),
+)
+def v0_engine_dead(_: re.Match[str]) -> EngineFailure:
+    """The V0 engine's loop ended."""
+    return EngineFailure("engine_dead")
+
+
+@rule(
+    anchor="DPSupervisor found ",
+    pattern=r"DPSupervisor found [1-9]\d* exited DP Servers",
+    source="DPSupervisor found %s exited DP Servers.",
+    samples={"0.33.0": "DPSupervisor found 1 exited DP Servers."},
+    since="0.26",
+    emits=_failure("engine_dead"),
+)
+def dp_server_exited(_: re.Match[str]) -> EngineFailure:
+    """One of the data-parallel servers is gone."""
+    return EngineFailure("engine_dead")
+
+
+@rule(
+    anchor="[Watchdog]Dumped stack to ",
+    pattern=r"\[Watchdog\]Dumped stack to ",
+    source="[Watchdog]Dumped stack to %s due to %s",
+    samples={"0.33.0": "[Watchdog]Dumped stack to /tmp/stack due to no step in 300 s"},
+    since="0.32",
+    emits=_failure("hang"),
+)
+def stack_dumped(_: re.Match[str]) -> EngineFailure:
+    """The engine's opt-in watchdog found no progress."""
+    return EngineFailure("hang")
 
 
 @rule(

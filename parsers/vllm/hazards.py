@@ -3,7 +3,7 @@
 import re
 
 from parsers.events import Hazard
-from parsers.rules import Series, rule
+from parsers.rules import Scope, Series, rule
 
 
 def _hazard(kind: str) -> list[Series]:
@@ -36,6 +36,76 @@ def unknown_environment(found: re.Match[str]) -> Hazard:
 def unscaled_kv(found: re.Match[str]) -> Hazard:
     """FP8 KV without calibrated scales: accuracy suffers silently."""
     return Hazard("fp8_kv_unscaled", found[1])
+
+
+@rule(
+    anchor=(
+        "Checkpoint does not provide a q scaling factor.",
+        "Using uncalibrated q_scale ",
+        "Found ",
+        "DEPRECATED. Found kv_scale in the checkpoint",
+    ),
+    pattern=(
+        r"(Checkpoint does not provide a q scaling factor|Using uncalibrated q_scale|DEPRECATED\. Found kv_scale in the checkpoint"
+        r"|Found \w*_?scale in the checkpoint \(e\.g\. [^\n]{0,200}?but not found the expected name in the model)"
+    ),
+    source=(
+        "Checkpoint does not provide a q scaling factor. Setting it to k_scale.",
+        "Using uncalibrated q_scale ",
+        "in the checkpoint (e.g. %s), but not found the expected name in the model (e.g. %s).",
+    ),
+    samples={
+        "0.26.0": "Found kv_scale in the checkpoint (e.g. a.kv_scale), but not found the expected name in the model (e.g. a.attn.k_scale). "
+        "kv_scale is not loaded.",
+        "0.33.0": "Using uncalibrated q_scale 1.0 and/or prob_scale 1.0 with fp8 attention. This may cause accuracy issues.",
+    },
+    emits=_hazard("fp8_kv_unscaled"),
+)
+def unscaled_attention(found: re.Match[str]) -> Hazard:
+    """The other wordings: scales of queries, of probabilities, or under a name that the model does not know."""
+    return Hazard("fp8_kv_unscaled", found[1][:24])
+
+
+@rule(
+    anchor=("Turning off hybrid kv cache manager because ", "Hybrid KV cache manager is disabled for this hybrid model"),
+    pattern=r"(?:Turning off hybrid kv cache manager because |Hybrid KV cache manager is disabled for this hybrid model)",
+    source=("Turning off hybrid kv cache manager because ", "Hybrid KV cache manager is disabled for this hybrid model, "),
+    samples={
+        "0.26.0": "Hybrid KV cache manager is disabled for this hybrid model, This means we do not enable any optimizations for saving KV"
+    },
+    since="0.18",
+    emits=_hazard("hybrid_kv_disabled"),
+)
+def hybrid_disabled(_: re.Match[str]) -> Hazard:
+    """Sliding-window layers take the KV space of full ones."""
+    return Hazard("hybrid_kv_disabled")
+
+
+@rule(
+    anchor="NIXL is not available",
+    pattern=r"NIXL is not available",
+    source="NIXL is not available",
+    samples={"0.26.0": "NIXL is not available"},
+    emits=_hazard("kv_connector_unavailable"),
+)
+def nixl_missing(_: re.Match[str]) -> Hazard:
+    """A warning for whoever imports the connector, an error for a worker that needs it."""
+    return Hazard("kv_connector_unavailable")
+
+
+@rule(
+    anchor=("As of transformers v4.44, default chat template", "ValueError: As of transformers v4.44, default chat template"),
+    pattern=r"(?:ValueError: )?As of transformers v4\.44, default chat template is no longer allowed",
+    source=(),  # transformers' own wording
+    samples={
+        "0.26.0": "ValueError: As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template"
+    },
+    scope=Scope.EXCEPTION,
+    emits=_hazard("chat_template_missing"),
+)
+def chat_template_absent(_: re.Match[str]) -> Hazard:
+    """The model brings no chat template: chat requests answer 400."""
+    return Hazard("chat_template_missing")
 
 
 @rule(

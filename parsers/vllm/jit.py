@@ -2,9 +2,9 @@
 
 import re
 
-from parsers.events import CompileCache, Compiled
-from parsers.rules import Series, rule
-from parsers.units import DECIMAL
+from parsers.events import CompileCache, Compiled, CompileTook
+from parsers.rules import Scope, Series, rule
+from parsers.units import DECIMAL, label
 
 _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
 
@@ -24,7 +24,7 @@ _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
 )
 def jit_monitor(found: re.Match[str]) -> Compiled:
     """Once per kernel and process, on local rank 0: distinct kernels, a lower bound of compiles."""
-    return Compiled(_BACKENDS[found[1]], "compile", found[2], serving=True)
+    return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True)
 
 
 _GRAPH = [Series("jit_events_total", {"backend": "inductor", "event": "compile", "phase": phase}) for phase in ("startup", "serving")]
@@ -55,3 +55,47 @@ def graph_compiled(found: re.Match[str]) -> Compiled:
 def graph_loaded(_: re.Match[str]) -> CompileCache:
     """A graph came from the cache."""
     return CompileCache("inductor", "hit")
+
+
+@rule(
+    anchor=("Compiling model again due to a load failure", "torch._dynamo hit config."),
+    pattern=r"(?:Compiling model again due to a load failure|torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit))",
+    source="Compiling model again due to a load failure from %s, reason: %s",
+    samples={
+        "0.26.0": "Compiling model again due to a load failure from /root/.cache/vllm/x, reason: version",
+        "0.33.0": "torch._dynamo hit config.recompile_limit (8)",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("jit_events_total", {"backend": "inductor", "event": "recompile", "phase": phase}) for phase in ("startup", "serving")],
+)
+def recompiled(_: re.Match[str]) -> Compiled:
+    """A cache that could not be used, or a model that compiled so often that dynamo gave up."""
+    return Compiled("inductor", "recompile", "")
+
+
+@rule(
+    anchor=("SingleProcess AUTOTUNE benchmarking takes ", "SubProcess AUTOTUNE benchmarking takes "),
+    pattern=rf"(?:Single|Sub)Process AUTOTUNE benchmarking takes {DECIMAL} seconds and {DECIMAL} seconds precompiling for \d+ choices",
+    source=(),  # inductor's own wording
+    samples={"0.26.0": "SingleProcess AUTOTUNE benchmarking takes 0.4124 seconds and 1.2034 seconds precompiling for 18 choices"},
+    scope=Scope.BARE,
+    emits=[Series("jit_events_total", {"backend": "inductor", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+)
+def gemm_autotuned(found: re.Match[str]) -> Compiled:
+    """Inductor tried kernels for a matrix product (max-autotune)."""
+    return Compiled("inductor", "autotune", "", float(found[1]) + float(found[2]))
+
+
+@rule(
+    anchor=("JIT compiling ", "Compiled "),
+    pattern=rf"(?:(JIT compiling )(?:FMHA variant: )?(\S{{1,128}})|Compiled (\S{{1,128}}) in {DECIMAL}s)",
+    source=("JIT compiling FMHA variant: %s", "JIT compiling %s", "Compiled %s in %.1fs"),
+    samples={"0.26.0": "JIT compiling FMHA variant: h128_causal", "0.33.0": "Compiled h128_causal in 14.2s"},
+    since="0.26",
+    emits=[Series("jit_events_total", {"backend": "nvcc", "event": "compile", "phase": phase}) for phase in ("startup", "serving")],
+)
+def attention_compiled(found: re.Match[str]) -> Compiled | CompileTook:
+    """The SM100 attention kernels, which nvcc builds; 0.26 tells only the beginning."""
+    if found[1]:
+        return Compiled("nvcc", "compile", label(found[2]))
+    return CompileTook("nvcc", float(found[4]))

@@ -55,6 +55,49 @@ def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
 
 
 @rule(
+    anchor=("NixlPushConnector: registration for request ", "No remote agents for engine ", "Failed handshake to D "),
+    pattern=(
+        r"(?:NixlPushConnector: registration for request (\S{1,256}) timed out|No remote agents for engine \S{1,256}; cannot send registration"
+        r"|(Failed handshake to D) )"
+    ),
+    source=(
+        "NixlPushConnector: registration for request %s timed out after %.1fs without a push completion",
+        "No remote agents for engine %s; cannot send registration for %s",
+        "Failed handshake to D %s for push %s",
+    ),
+    samples={
+        "0.26.0": "Failed handshake to D 52f43ece for push cmpl-1",
+        "0.33.0": "NixlPushConnector: registration for request cmpl-1 timed out after 30.0s without a push completion",
+    },
+    since="0.26",
+    emits=[Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in ("registration", "handshake")],
+)
+def push_failure(found: re.Match[str]) -> KvTransferFailure:
+    """Push mode: prefill writes, so it is prefill that fails."""
+    return KvTransferFailure("nixl", "handshake" if found[2] else "registration", found[1])
+
+
+@rule(
+    anchor=("Timeout waiting for P side ready: ", "RDMA read TIMED OUT for req ", "RDMA transfer failed for request "),
+    pattern=(r"(?:(Timeout waiting for P side ready: )|(RDMA read TIMED OUT for req )|RDMA transfer failed for request )([^\s,]{1,256})"),
+    source=("Timeout waiting for P side ready: %s", "RDMA read TIMED OUT for req %s after %.1fs", "RDMA transfer failed for request %s"),
+    samples={
+        "0.26.0": "Timeout waiting for P side ready: cmpl-1",
+        "0.33.0": "RDMA read TIMED OUT for req cmpl-1 after 30.0s",
+    },
+    since="0.14",
+    emits=[
+        Series("kv_transfer_failures_total", {"connector": "mooncake", "reason": "timeout"}),
+        Series("kv_transfer_failures_total", {"connector": "moriio", "reason": "timeout"}),
+        Series("kv_transfer_failures_total", {"connector": "moriio", "reason": "transfer"}),
+    ],
+)
+def other_failure(found: re.Match[str]) -> KvTransferFailure:
+    """Mooncake's and MoRIIO's words for a transfer that did not come about."""
+    return KvTransferFailure("mooncake" if found[1] else "moriio", "timeout" if found[1] or found[2] else "transfer", found[3])
+
+
+@rule(
     anchor="Skipping KV post-processing for failed request ",
     pattern=r"Skipping KV post-processing for failed request (\S{1,256})",
     source="Skipping KV post-processing for failed request %s",

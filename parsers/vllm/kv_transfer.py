@@ -9,6 +9,7 @@ from parsers.events import (
     KvCompatibility,
     KvExpired,
     KvLateRead,
+    KvPeerChanged,
     KvTransferInterval,
     KvTransferPlan,
     Nothing,
@@ -151,6 +152,35 @@ def hybrid_allocator(_: re.Match[str]) -> HybridKvCache:
 def blocks_expired(found: re.Match[str]) -> KvExpired:
     """Prefill side, each rank: decode never fetched the request."""
     return KvExpired("nixl", found[1])
+
+
+@rule(
+    anchor=("Request ", "Force freed expired request: "),
+    pattern=r"(?:Request (\S{1,256}) expired before sending on P side|Force freed expired request: (\S{1,256})\. Reason: )",
+    source=("Request %s expired before sending on P side.", "Force freed expired request: "),
+    samples={
+        "0.26.0": "Force freed expired request: cmpl-1. Reason: Request exceeded timeout threshold (10 seconds). Action: Resources have been "
+        "forcibly released to prevent memory leak.",
+        "0.33.0": "Request cmpl-1 expired before sending on P side.",
+    },
+    since="0.14",
+    emits=[Series("kv_expired_requests_total", {"connector": "mooncake"})],
+)
+def mooncake_blocks_expired(found: re.Match[str]) -> KvExpired:
+    """Mooncake's words, and those of its port to Ascend."""
+    return KvExpired("mooncake", found[1] or found[2])
+
+
+@rule(
+    anchor="Remote engine at ",
+    pattern=r"Remote engine at \S{1,256} changed from \S{1,256} to \S{1,256}",
+    source="Remote engine at %s:%d changed from %s to %s.",
+    samples={"0.32.0": "Remote engine at 192.0.2.1:5600 changed from 027e15d4 to 52f43ece."},
+    since="0.32",
+)
+def peer_changed(_: re.Match[str]) -> KvPeerChanged:
+    """The prefill engine behind an address was replaced."""
+    return KvPeerChanged()
 
 
 @rule(

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import SpecInterval
+from parsers.events import SpecInterval, SpecTotals
 from parsers.rules import Series, rule
 from parsers.units import PERCENT
 
@@ -35,3 +35,35 @@ def spec_interval(found: re.Match[str]) -> SpecInterval:
         float(ratio) * PERCENT,
         tuple(map(float, positions[:-2].split(", "))) if len(positions) > 2 else (),  # noqa: PLR2004 - the last separator
     )
+
+
+@rule(
+    anchor="SpecDecoding metrics: Draft acceptance rate: ",
+    pattern=r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, Accepted: (\d+) tokens, Drafted: (\d+) tokens",
+    source="SpecDecoding metrics: Draft acceptance rate: %.1f%%, Accepted: %d tokens, Drafted: %d tokens",
+    samples={"0.8.3": "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"},
+    until="0.9",
+    emits=_EMITS,
+)
+def first_spec_interval(found: re.Match[str]) -> SpecInterval:
+    """The first V1 form: no length and no positions."""
+    return SpecInterval(float(found[2]), float(found[3]), None, float(found[1]) * PERCENT)
+
+
+@rule(
+    anchor="Speculative metrics: ",
+    pattern=(
+        r"Speculative metrics: Draft acceptance rate: (\d+\.\d+|nan),[^\n]{0,200}? Number of accepted tokens: (\d+), "
+        r"Number of draft tokens: (\d+)"
+    ),
+    source=("Speculative metrics: Draft acceptance rate: %.3f", "Number of accepted tokens: %d", "Number of draft tokens: %d"),
+    samples={
+        "0.6.3": "Speculative metrics: Draft acceptance rate: 0.642, System efficiency: 0.598, Number of speculative tokens: 3, "
+        "Number of accepted tokens: 8547, Number of draft tokens: 13311, Number of emitted tokens: 10616.",
+    },
+    until="0.10",
+    emits=_EMITS,
+)
+def v0_spec_totals(found: re.Match[str]) -> SpecTotals:
+    """The V0 engine's totals since its start; the rate is a fraction."""
+    return SpecTotals(float(found[2]), float(found[3]), float(found[1]))

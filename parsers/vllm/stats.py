@@ -2,8 +2,8 @@
 
 import re
 
-from parsers.events import IntervalStats
-from parsers.rules import rule
+from parsers.events import IntervalStats, Preempted, PrefixHits
+from parsers.rules import Series, rule
 from parsers.units import PERCENT
 
 # Possessive throughout: no shape of this line needs a second try, and one line in ten of a busy log is this one.
@@ -11,17 +11,22 @@ _RATE = r"(\d++(?:\.\d++)?+)"
 _PERCENT = r"(\d++(?:\.\d++)?+)%"
 
 
+_RATES = rf"Avg prompt throughput: {_RATE} tokens/s, Avg generation throughput: {_RATE} tokens/s, "
+
+
 @rule(
-    anchor=("Engine ", "# Engines Aggregated: "),
+    anchor=("Engine ", "# Engines Aggregated: ", "Avg prompt throughput: "),
     pattern=(
-        rf"(?:Engine (\d{{1,4}})|\d{{1,4}} Engines Aggregated): Avg prompt throughput: {_RATE} tokens/s, Avg generation throughput: {_RATE} tokens/s"
-        r", Running: (\d++) reqs, Waiting: (\d++) reqs(?:, Deferred: (\d++) reqs)?+"
+        rf"(?:Engine (\d{{1,4}}): |(\d{{1,4}}) Engines Aggregated: )?+{_RATES}"
+        r"Running: (\d++) reqs, Waiting: (\d++) reqs(?:, Deferred: (\d++) reqs)?+"
         r"(?:, KV fetch: (\d++) waiting to start, (\d++) in progress, (\d++) completed waiting)?+(?:, Preemptions: \d++)?+"
-        rf"(?:, \w++( \+ host)?+ KV cache usage: {_PERCENT})?+(?:, Prefix cache hit rate: {_PERCENT})?+(?:, Corrupted: \d++ reqs)?+"
+        rf"(?:,? (?:\w++ )?(\+ host )?+KV cache usage: {_PERCENT})?+(?:, Prefix cache hit rate: {_PERCENT})?+(?:, Corrupted: \d++ reqs)?+"
         rf"(?:, External prefix cache hit rate: {_PERCENT})?+(?:, MM cache hit rate: {_PERCENT})?+"
     ),
     source=("Avg prompt throughput: %.1f tokens/s", "Avg generation throughput: %.1f tokens/s", "Running: %d reqs", "Waiting: %d reqs"),
     samples={
+        "0.7.0": "Avg prompt throughput: 0.8 tokens/s, Avg generation throughput: 7.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs "
+        "GPU KV cache usage: 0.1%.",
         "0.26.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, Waiting: 6 reqs, "
         "Deferred: 2 reqs, GPU KV cache usage: 0.9%, Prefix cache hit rate: 0.0%, External prefix cache hit rate: 100.0%",
         "0.33.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, Waiting: 6 reqs, "
@@ -33,9 +38,11 @@ def interval_stats(found: re.Match[str]) -> IntervalStats:
 
     `Preemptions` is never printed by 0.14 to 0.33: the counter is reset before it is read.
     """
-    engine, prompt, generation, running, waiting, deferred, start, progress, done, host, usage, local, external, multimodal = found.groups()
+    engine, engines, prompt, generation, running, waiting, deferred, start, progress, done, host, usage, local, external, multimodal = (
+        found.groups()
+    )
     return IntervalStats(
-        "all" if engine is None else engine.lstrip("0") or "0",
+        "all" if engines else (engine or "0").lstrip("0") or "0",
         float(prompt),
         float(generation),
         float(running),
@@ -48,3 +55,60 @@ def interval_stats(found: re.Match[str]) -> IntervalStats:
         float(external) * PERCENT if external else None,
         float(multimodal) * PERCENT if multimodal else None,
     )
+
+
+@rule(
+    anchor="Avg prompt throughput: ",
+    pattern=(
+        rf"{_RATES}Running: (\d++) reqs, Swapped: (\d++) reqs, Pending: (\d++) reqs, "
+        rf"GPU KV cache usage: {_PERCENT}(?:, CPU KV cache usage: {_PERCENT})?+"
+    ),
+    source=("Running: %d reqs, Swapped: %d reqs", "Pending: %d reqs, GPU KV cache usage: %.1f%%", "CPU KV cache usage: %.1f%%."),
+    samples={
+        "0.5.3": "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, "
+        "Pending: 0 reqs, GPU KV cache usage: 0.0%, CPU KV cache usage: 0.0%.",
+    },
+    until="0.10",
+)
+def v0_interval_stats(found: re.Match[str]) -> IntervalStats:
+    """The V0 engine's line, which it prints while idle, too; pending requests are waiting ones."""
+    prompt, generation, running, swapped, pending, usage, host_usage = found.groups()
+    return IntervalStats(
+        "0",
+        float(prompt),
+        float(generation),
+        float(running),
+        float(pending),
+        kv_usage=float(usage) * PERCENT,
+        swapped=float(swapped),
+        host_usage=float(host_usage) * PERCENT if host_usage else None,
+    )
+
+
+@rule(
+    anchor="Prefix cache hit rate: ",
+    pattern=rf"Prefix cache hit rate: GPU: {_PERCENT}",
+    source="Prefix cache hit rate: GPU: %.2f%%, CPU: %.2f%%",
+    samples={"0.6.3": "Prefix cache hit rate: GPU: 94.35%, CPU: 0.00%"},
+    until="0.10",
+)
+def v0_prefix_hits(found: re.Match[str]) -> PrefixHits:
+    """The V0 engine's hit rate since its start."""
+    return PrefixHits(float(found[1]) * PERCENT)
+
+
+@rule(
+    anchor="Sequence group ",
+    pattern=r"Sequence group \S{1,256} is preempted by [^\n]{0,400}total_(?:num_cumulative_preemption|cumulative_preemption_cnt)=(\d++)",
+    source="Sequence group %s is preempted by %s mode because there is not enough KV cache space.",
+    samples={
+        "0.6.6": "Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space. This can affect "
+        "the end-to-end performance. Increase gpu_memory_utilization or tensor_parallel_size to provide more KV cache memory. "
+        "total_num_cumulative_preemption=51",
+    },
+    until="0.10",
+    emits=[Series("requests_preempted_total")],
+)
+def v0_preempted(found: re.Match[str]) -> Preempted:
+    """Every fiftieth preemption of the V0 engine, with the number so far."""
+    return Preempted(float(found[1]))

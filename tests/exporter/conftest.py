@@ -261,3 +261,16 @@ def free_port() -> int:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def expired_and_failed(request: str, variable: str) -> list[str]:
+    """Lines that carry a request's id, a host or a user's word."""
+    context = f"{{'failure_type': 'transfer_failed', 'request_id': '{request}', 'remote_host': '10.1.2.3'}}"
+    return [
+        line(f"Unknown vLLM environment variable detected: {variable}", level="WARNING"),
+        line(f"NIXL transfer failure: transfer_failed | Context: {context}", RANK0, level="ERROR"),
+        skipped(request),
+        line(f"Releasing expired KV blocks for request {request} which were retrieved by 0 remote worker(s) before lease expired.", RANK0),
+        line(f"Potentially invalid KV blocks for unrecognized request {request} were retrieved by a decode worker.", RANK0),
+        line(f"Failing 1 request(s) due to KV load failure (failure_policy=fail, 9 tokens affected). Request IDs: {{'{request}'}}", CORE),
+    ]

@@ -67,7 +67,7 @@ def test_state_follows_the_lines_in_their_order(lines: list[str], state: str, re
     assert ready == reading.value("engine_ready")
 
 
-@pytest.mark.xfail(strict=True, reason="records without a rule tell the runtime only where a \\r is in the same block")
+@pytest.mark.xfail(strict=True, reason="an INFO record without a rule does not tell the runtime on the short path for plain lines")
 def test_engine_is_known_by_its_header_alone() -> None:
     """A vLLM record that no rule knows still tells that vLLM writes this log."""
     reading = read(line("Resolved architecture: X"))

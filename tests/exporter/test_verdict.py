@@ -4,7 +4,24 @@ import pytest
 
 from exporter.verdict import CHECKS, VERDICTS, role_of
 
-from .conftest import API, CORE, POST, RANK0, RANK1, READY, Reading, arguments, connector, failure, line, logo, read, skipped, stats, transfers
+from .conftest import (
+    API,
+    CORE,
+    POST,
+    RANK0,
+    RANK1,
+    READY,
+    Reading,
+    arguments,
+    connector,
+    failure,
+    line,
+    logo,
+    read,
+    skipped,
+    stats,
+    transfers,
+)
 
 
 def decode(version: str = "0.32.0", policy: str = "recompute", role: str = "kv_consumer", more: str = "") -> list[str]:
@@ -117,7 +134,12 @@ CHECK_CASES = [
             line("RuntimeError: Failed to decode NixlHandshakePayload. This likely indicates an incompatibility", RANK0, level="ERROR"),
         ],
     ),
-    ("compatibility", "pass", "next-peer-fits", [*decode(), *MISMATCH, line("NIXL compatibility check passed (hash: 1)", RANK0, "03:20:00")]),
+    (
+        "compatibility",
+        "pass",
+        "next-peer-fits",
+        [*decode(), *MISMATCH, line("NIXL compatibility check passed (hash: 1)", RANK0, "03:20:00")],
+    ),
     ("transfers_growing", "unknown", "no-traffic", decode()),
     ("transfers_growing", "pass", "transfers", [*decode(), *healthy("03:14:10")]),
     ("transfers_growing", "fail", "none-while-serving", [*decode(), *local("03:14:10")]),
@@ -142,13 +164,25 @@ CHECK_CASES = [
         "no_transfer_failure",
         "unknown",
         "two-of-forty-two-is-less-than-5-percent",
-        [*decode(policy="fail"), POST, stats("03:14:10"), transfers(40, "03:14:10"), *(failure("transfer_failed", f"cmpl-{i}") for i in (1, 2))],
+        [
+            *decode(policy="fail"),
+            POST,
+            stats("03:14:10"),
+            transfers(40, "03:14:10"),
+            *(failure("transfer_failed", f"cmpl-{i}") for i in (1, 2)),
+        ],
     ),
     (
         "no_transfer_failure",
         "fail",
         "two-of-forty-is-5-percent",
-        [*decode(policy="fail"), POST, stats("03:14:10"), transfers(38, "03:14:10"), *(failure("transfer_failed", f"cmpl-{i}") for i in (1, 2))],
+        [
+            *decode(policy="fail"),
+            POST,
+            stats("03:14:10"),
+            transfers(38, "03:14:10"),
+            *(failure("transfer_failed", f"cmpl-{i}") for i in (1, 2)),
+        ],
     ),
     (
         "no_transfer_failure",
@@ -415,7 +449,9 @@ def test_failed_load_means_what_the_version_makes_of_it(version: str, policy: st
     assert verdict == reading.verdict
 
 
-@pytest.mark.xfail(strict=True, reason="with an unknown version a failed load counts as none: no_recompute passes and the verdict is proven")
+@pytest.mark.xfail(
+    strict=True, reason="with an unknown version a failed load counts as none: no_recompute passes and the verdict is proven"
+)
 def test_failed_load_of_an_unknown_version_is_not_waved_through() -> None:
     """Whichever version it is, the prompt was computed again, failed or used as it was."""
     start = [connector("kv_consumer"), READY]

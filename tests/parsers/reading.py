@@ -59,6 +59,11 @@ class Reading(NamedTuple):
         return [type(event).__name__ for event in self.events]
 
     @property
+    def told(self) -> list[str]:
+        """The events with their names: events without fields are all equal as tuples."""
+        return [repr(event) for event in self.events]
+
+    @property
     def responses(self) -> Counter[str]:
         """Responses by class, however they are spread over events."""
         return sum((Counter(event.counts) for event in self.events if isinstance(event, HttpResponses)), Counter())

@@ -70,7 +70,16 @@ def test_a_parser_imports_nothing_of_the_exporter(module):
 @pytest.mark.parametrize("module", sorted(name for name in MODULES if name.partition(".")[0] == "parsers"))
 def test_a_parser_has_no_clock_and_no_files(module):
     """Bytes in, events out: nothing under parsers can read the time, a file, the network or the environment."""
-    assert not {name.partition(".")[0] for name in _imports(module)} & {"time", "datetime", "os", "io", "pathlib", "socket", "threading", "logging"}
+    assert not {name.partition(".")[0] for name in _imports(module)} & {
+        "time",
+        "datetime",
+        "os",
+        "io",
+        "pathlib",
+        "socket",
+        "threading",
+        "logging",
+    }
 
 
 @pytest.mark.parametrize("at_import", [True, False], ids=["when imported", "in functions too"])

@@ -1,0 +1,130 @@
+"""The phases of a vLLM start with their seconds, and the memory that they took."""
+
+import re
+
+from parsers.events import MemoryReport, MemoryUsed, PhaseFinished
+from parsers.rules import Scope, rule
+from parsers.units import DECIMAL, GIB
+
+
+@rule(
+    anchor="Loading weights took ",
+    pattern=rf"Loading weights took {DECIMAL} seconds",
+    source="Loading weights took %.2f seconds",
+    samples={"0.26.0": "Loading weights took 64.83 seconds"},
+)
+def weights_read(found: re.Match[str]) -> PhaseFinished:
+    """Weights read from disk; the whole of loading is told by `model_loaded`."""
+    return PhaseFinished("read_weights", float(found[1]))
+
+
+@rule(
+    anchor="Model loading took ",
+    pattern=rf"Model loading took {DECIMAL} Gi?B(?: memory)? and {DECIMAL} seconds",
+    source=("Model loading took %s GiB memory and %.6f seconds", "Model loading took %s GiB and %.6f seconds"),
+    samples={
+        "0.10.2": "Model loading took 35.6400 GiB and 71.400000 seconds",
+        "0.33.0": "Model loading took 35.64 GiB memory and 71.402917 seconds",
+    },
+)
+def model_loaded(found: re.Match[str]) -> PhaseFinished:
+    """One rank has its weights."""
+    return PhaseFinished("load_weights", float(found[2]), MemoryUsed("weights", float(found[1]) * GIB))
+
+
+@rule(
+    anchor="Loading model weights took ",
+    pattern=rf"Loading model weights took {DECIMAL} GB",
+    source="Loading model weights took %.4f GB",
+    samples={"0.6.6": "Loading model weights took 8.5107 GB"},
+    until="0.7",
+    scope=Scope.RECORD | Scope.BARE,
+)
+def v0_weights(found: re.Match[str]) -> MemoryReport:
+    """The weights of one rank; GB are GiB."""
+    return MemoryReport((MemoryUsed("weights", float(found[1]) * GIB),))
+
+
+@rule(
+    anchor=("Memory profiling takes ", "Initial profiling/warmup run took "),
+    pattern=rf"(?:Memory profiling takes|Initial profiling/warmup run took) {DECIMAL} s",
+    source=("Initial profiling/warmup run took %.2f s", "Memory profiling takes "),
+    samples={"0.8.5": "Memory profiling takes 1.73 seconds", "0.26.0": "Initial profiling/warmup run took 3.81 s"},
+)
+def kv_profiled(found: re.Match[str]) -> PhaseFinished:
+    """The run that shows how much memory is left for KV."""
+    return PhaseFinished("kv_profile", float(found[1]))
+
+
+@rule(
+    anchor="torch.compile t",
+    pattern=rf"torch\.compile (?:took|takes) \**{DECIMAL} s\**",
+    source=("torch.compile took %.2f s in total", "torch.compile takes %.2f s in total"),
+    samples={"0.10.2": "torch.compile takes 52.44 s in total", "0.26.0": "torch.compile took 52.44 s in total"},
+)
+def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
+    """Bytecode and graphs together."""
+    return PhaseFinished("torch_compile", float(found[1]))
+
+
+@rule(
+    anchor="Graph capturing finished in ",
+    pattern=rf"Graph capturing finished in \**{DECIMAL} secs\**, took {DECIMAL} GiB",
+    source="Graph capturing finished in %.0f secs, took %.2f GiB",
+    samples={"0.26.0": "Graph capturing finished in 46 secs, took 2.31 GiB"},
+)
+def graphs_captured(found: re.Match[str]) -> PhaseFinished:
+    """CUDA graphs of one rank, the draft model's among them."""
+    return PhaseFinished("graph_capture", float(found[1]), MemoryUsed("cuda_graph", float(found[2]) * GIB))
+
+
+@rule(
+    anchor="JIT kernel warmup finished in ",
+    pattern=rf"JIT kernel warmup finished in {DECIMAL}s",
+    source="JIT kernel warmup finished in %.2fs.",
+    samples={"0.33.0": "JIT kernel warmup finished in 27.31s."},
+    since="0.32",
+)
+def jit_warmed_up(found: re.Match[str]) -> PhaseFinished:
+    """Kernels compiled before the first request."""
+    return PhaseFinished("jit_warmup", float(found[1]))
+
+
+@rule(
+    anchor="CuTeDSL warmup compiled ",
+    pattern=rf"CuTeDSL warmup compiled \d+ units in {DECIMAL} s",
+    source="CuTeDSL warmup compiled %d units in %.2f s.",
+    samples={"0.26.0": "CuTeDSL warmup compiled 12 units in 3.40 s."},
+    since="0.26",
+)
+def cutedsl_warmed_up(found: re.Match[str]) -> PhaseFinished:
+    """CuTeDSL's share of the warm-up."""
+    return PhaseFinished("jit_warmup", float(found[1]))
+
+
+@rule(
+    anchor="DeepSeek V4 mHC TileLang warmup finished in ",
+    pattern=rf"DeepSeek V4 mHC TileLang warmup finished in {DECIMAL} seconds",
+    source="DeepSeek V4 mHC TileLang warmup finished in %.2f seconds.",
+    samples={"0.26.0": "DeepSeek V4 mHC TileLang warmup finished in 18.62 seconds."},
+)
+def mhc_warmed_up(found: re.Match[str]) -> PhaseFinished:
+    """The same for DeepSeek-V4's hyper-connections, up to 0.26."""
+    return PhaseFinished("jit_warmup", float(found[1]))
+
+
+@rule(
+    anchor="init engine (profile, create kv cache, warmup model) took ",
+    pattern=rf"init engine \(profile, create kv cache, warmup model\) took \**{DECIMAL} s(?:econds)?\**(?: \(compilation: {DECIMAL} s)?",
+    source=(
+        "init engine (profile, create kv cache, warmup model) took %.2f s (compilation: %.2f s)",
+        "init engine (profile, create kv cache, warmup model) took %.2f seconds",
+    ),
+    samples={
+        "0.10.2": "init engine (profile, create kv cache, warmup model) took 213.08 seconds",
+        "0.26.0": "init engine (profile, create kv cache, warmup model) took 213.08 s (compilation: 52.44 s)",
+    },
+)
+def engine_initialised(found: re.Match[str]) -> PhaseFinished:
+    """The engine core is ready to work; compilation is a part of it."""
+    return PhaseFinished("init_engine", float(found[1]), None, float(found[2]) if found[2] else None)

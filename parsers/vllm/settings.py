@@ -1,0 +1,210 @@
+"""What a vLLM engine says of its settings, and of the libraries and kernels that it uses."""
+
+import re
+
+from parsers.events import Component, EngineSettings
+from parsers.rules import rule
+from parsers.units import base_name, label
+
+_ARGUMENT = re.compile(
+    r"'(?P<key>model|served_model_name|max_model_len|max_num_seqs|max_num_batched_tokens|tensor_parallel_size|pipeline_parallel_size"
+    r"|data_parallel_size|kv_cache_dtype|method|num_speculative_tokens|block_size|distributed_executor_backend)': "
+    r"(?:\['(?P<first>[^']*)'|'(?P<text>[^']*)'|(?P<number>\d+))"
+    r"|(?P<kv_key>kv_connector|kv_role|kv_load_failure_policy)='(?P<kv>[^']*)'",
+    re.ASCII,
+)
+_ARGUMENT_SETTINGS = {
+    "served_model_name": "model",
+    "model": "model_path",
+    "max_model_len": "max_model_len",
+    "max_num_seqs": "max_running_requests",
+    "max_num_batched_tokens": "max_batched_tokens",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel_size": "pp",
+    "data_parallel_size": "dp",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "method": "spec_method",
+    "num_speculative_tokens": "draft_length",
+    "block_size": "block_size",
+    "distributed_executor_backend": "executor",
+    "kv_connector": "kv_connector",
+    "kv_role": "kv_role",
+    "kv_load_failure_policy": "kv_load_failure_policy",
+}
+
+
+@rule(
+    anchor="non-default args: ",
+    pattern=r"non-default args: (\{.*)",
+    source="non-default args: %s",
+    samples={
+        "0.26.0": "non-default args: {'model_tag': '/models/m', 'model': '/models/m', 'served_model_name': ['m'], 'tensor_parallel_size': 4, "
+        "'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', engine_id='e', kv_role='kv_consumer', "
+        "kv_load_failure_policy='recompute')}",
+    },
+)
+def arguments(found: re.Match[str]) -> EngineSettings:
+    """What the engine was started with: a dict with reprs of other objects in it, so only known keys are read."""
+    values: dict[str, str] = {}
+    for each in _ARGUMENT.finditer(found[1]):
+        key = each["key"] or each["kv_key"]
+        value = each["first"] or each["text"] or each["number"] or each["kv"] or ""
+        setting = _ARGUMENT_SETTINGS.get(key)
+        if setting and value:
+            values.setdefault(setting, base_name(value) if setting in ("model", "model_path") else label(value))
+    return EngineSettings(values, complete=True)
+
+
+_CONFIG = re.compile(
+    r"\b(?P<key>max_seq_len|tensor_parallel_size|pipeline_parallel_size|data_parallel_size|kv_cache_dtype|served_model_name|model)="
+    r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]+))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]*?num_spec_tokens=(?P<drafts>\d+))?",
+    re.ASCII,
+)
+_CONFIG_SETTINGS = {
+    "max_seq_len": "max_model_len",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel_size": "pp",
+    "data_parallel_size": "dp",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "served_model_name": "model",
+    "model": "model_path",
+}
+
+
+def configuration(text: str) -> dict[str, str]:
+    """The settings in the text of a VllmConfig."""
+    values: dict[str, str] = {}
+    for each in _CONFIG.finditer(text):
+        if each["method"]:
+            values.setdefault("spec_method", each["method"])
+            if each["drafts"]:
+                values.setdefault("draft_length", each["drafts"])
+            continue
+        setting, value = _CONFIG_SETTINGS[each["key"]], each["text"] or each["bare"] or ""
+        if value and value != "None":
+            values.setdefault(setting, base_name(value) if setting in ("model", "model_path") else label(value))
+    return values
+
+
+@rule(
+    anchor="Using max model len ",
+    pattern=r"Using max model len (\d+)",
+    source="Using max model len %s",
+    samples={"0.26.0": "Using max model len 131072"},
+)
+def max_model_len(found: re.Match[str]) -> EngineSettings:
+    """The longest request in tokens; printed for the draft model, too."""
+    return EngineSettings({"max_model_len": found[1]})
+
+
+@rule(
+    anchor="Chunked prefill is enabled with max_num_batched_tokens=",
+    pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)",
+    source="Chunked prefill is enabled with max_num_batched_tokens=%d.",
+    samples={"0.26.0": "Chunked prefill is enabled with max_num_batched_tokens=8192."},
+)
+def max_batched_tokens(found: re.Match[str]) -> EngineSettings:
+    """The tokens of one step."""
+    return EngineSettings({"max_batched_tokens": found[1]})
+
+
+@rule(
+    anchor="Auto-fit max_model_len: reduced from ",
+    pattern=r"Auto-fit max_model_len: reduced from \d+ to (\d+) to fit",
+    source="Auto-fit max_model_len: reduced from %d to %d to fit in available",
+    samples={"0.33.0": "Auto-fit max_model_len: reduced from 262144 to 131072 to fit in available KV cache memory (58.36 GiB)"},
+    since="0.18",
+)
+def max_model_len_fitted(found: re.Match[str]) -> EngineSettings:
+    """The engine shortened the longest request to what fits."""
+    return EngineSettings({"max_model_len": found[1]}, overrides=True)
+
+
+@rule(
+    anchor="Using ",
+    pattern=r"Using (\w+) data type to store kv cache\.",
+    source="Using %s data type to store kv cache.",
+    samples={"0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance."},
+)
+def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
+    """The KV cache's data type, where it is not the model's."""
+    return EngineSettings({"kv_cache_dtype": found[1]})
+
+
+@rule(
+    anchor="Creating v1 connector with name: ",
+    pattern=r"Creating v1 connector with name: (\w+) and engine_id: ",
+    source="Creating v1 connector with name: %s and engine_id: %s",
+    samples={"0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2"},
+)
+def connector_created(found: re.Match[str]) -> EngineSettings:
+    """The connector at work; NixlConnector prints the name of its half that pulls or pushes."""
+    return EngineSettings({"kv_connector": re.sub(r"^Nixl(?:Pull|Push)", "Nixl", found[1])})
+
+
+@rule(
+    anchor="Using kv_role=",
+    pattern=r"Using kv_role='(kv_\w+)' with ",
+    source="Using kv_role='kv_both' with NixlConnector is deprecated",
+    samples={"0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release."},
+    since="0.26",
+)
+def role_deprecated(found: re.Match[str]) -> EngineSettings:
+    """The role, said once more in a warning."""
+    return EngineSettings({"kv_role": found[1]})
+
+
+@rule(
+    anchor="Using V",
+    pattern=r"Using (V\d) Model Runner",
+    source="Using V2 Model Runner",
+    samples={"0.26.0": "Using V2 Model Runner"},
+    since="0.18",
+)
+def model_runner(found: re.Match[str]) -> Component:
+    """Which model runner is at work."""
+    return Component("model_runner", found[1])
+
+
+@rule(
+    anchor="Using ",
+    pattern=r"Using ('?[\w -]{1,48}'?) (?:Fp8|FP8|Mxfp4|MXFP4|NvFp4|NVFP4|Unquantized|unquantized)?\s?MoE backend",
+    source="Using %s MoE backend",
+    samples={"0.26.0": "Using 'DEEPGEMM' Fp8 MoE backend out of potential backends: ['DEEPGEMM', 'TRITON']."},
+)
+def moe_backend(found: re.Match[str]) -> Component:
+    """The kernels of the experts."""
+    return Component("moe_backend", label(found[1].strip("'")))
+
+
+@rule(
+    anchor="Detected kv cache layout ",
+    pattern=r"Detected kv cache layout (\w+)",
+    source="Detected kv cache layout %s",
+    samples={"0.26.0": "Detected kv cache layout HND", "0.32.0": "Detected kv cache layout LBHNC"},
+)
+def kv_layout(found: re.Match[str]) -> Component:
+    """The layout of the KV blocks, which both sides of a pair must share."""
+    return Component("kv_cache_layout", found[1])
+
+
+@rule(
+    anchor="vLLM is using nccl==",
+    pattern=r"vLLM is using nccl==([\w.+-]+)",
+    source="vLLM is using nccl==%s",
+    samples={"0.26.0": "vLLM is using nccl==2.28.9"},
+)
+def nccl_version(found: re.Match[str]) -> Component:
+    """NCCL's version."""
+    return Component("nccl", label(found[1]))
+
+
+@rule(
+    anchor="Using ",
+    pattern=r"Using (\w+) attention backend(?: out of potential backends:|\.|$)",
+    source="Using %s attention backend out of potential backends: %s.",
+    samples={"0.26.0": "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER']."},
+)
+def attention_backend(found: re.Match[str]) -> Component:
+    """The attention kernels in use."""
+    return Component("attention_backend", label(found[1]))
