@@ -8,9 +8,10 @@ from exporter.clock import EventClock
 from exporter.counters import Counters, RequestSet, Sample
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
-from exporter.lifecycle import LifeCycle
+from exporter.known_bad import matches, version_of
+from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
-from exporter.verdict import BLOCK_TOKENS, ROLES, STATUSES, VERDICTS, PdSettings, judge, role_of
+from exporter.verdict import BLOCK_TOKENS, ROLES, STATUSES, VERDICTS, PdSettings, judge, role_of, uncaught_load
 from parsers import events
 from parsers.header import Head
 from parsers.rules import registry
@@ -39,6 +40,7 @@ class Engine:
         self.gauges = IntervalGauges()
         self.settings: dict[str, str] = {}
         self._settings_complete = False
+        self._observed: dict[str, str] = {}
         self._start_gauges: dict[tuple[str, tuple[str, ...]], float] = {}
         self._memory: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._compatible_ranks: dict[str, set[str]] = {}
@@ -100,8 +102,17 @@ class Engine:
         for event, head in found:
             handlers[type(event)](event, head)
 
+    def judge_settings(self, runtime: str) -> None:
+        """Look for known-bad combinations in what is known of the engine by now."""
+        version = self.pd_settings().version
+        if any(uncaught_load(self.evidence, version, period) for period in self.evidence.window()):
+            self._observed["hybrid_kv_failed_load"] = "yes"
+        for combination in matches(runtime, {**self.settings, **self._observed}):
+            self.life.combination(combination)
+
     def born(self, runtime: str) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
+        self.counters.create("config_hazards_total", {"kind": KNOWN_BAD})
         known = {"dp_rank": "0", "connector": self._connector, "method": self._method}
         for rule in registry():
             if rule.runtime in (runtime, ""):
@@ -123,6 +134,7 @@ class Engine:
         if self.life.begin(event, head):
             self.settings.clear()
             self._settings_complete = False
+            self._observed.clear()
             self._start_gauges.clear()
             self._memory.clear()
             self._compatible_ranks.clear()
@@ -234,6 +246,8 @@ class Engine:
     def _kv_failure(self, event: events.KvTransferFailure, head: Head) -> None:
         self.counters.add("kv_transfer_failures_total", event.connector, event.reason)
         self.evidence.failure(event)
+        if event.loopback and event.reason == "handshake" and not self.evidence.succeeded:
+            self._observed["nixl_side_channel"] = "loopback"
 
     def _kv_compatibility(self, event: events.KvCompatibility, head: Head) -> None:
         cause = head.parent
@@ -275,12 +289,10 @@ class Engine:
         no_connector = self._settings_complete and not self.settings.get("kv_connector")
         role = role_of(self._pd_role, kv_role, no_connector=no_connector)
         expect = self._pd_expect or ("mixed" if kv_role == "kv_both" else "all")
-        major, _, rest = self.settings.get("version", "").partition(".")
-        minor = rest.partition(".")[0]
         return PdSettings(
             role=role,
             expect_all=expect == "all",
-            version=(int(major), int(minor)) if major.isdigit() and minor.isdigit() else None,
+            version=version_of(self.settings.get("version", "")),
             fails_on_load_error=self.settings.get("kv_load_failure_policy") == "fail",
             block_tokens=max(BLOCK_TOKENS, float(self.settings.get("block_size", "0"))),
         )

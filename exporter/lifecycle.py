@@ -10,6 +10,8 @@ STATES = ("unknown", "starting", "serving", "worker", "stalled", "stopped", "fai
 INCIDENT_SECONDS = 60.0
 """Failures of one kind within this time are one incident."""
 
+KNOWN_BAD = "known_bad_combination"
+
 _ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_exception"})
 _PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
 # What a phase is called when the better line is missing.
@@ -31,6 +33,7 @@ class LifeCycle:
         self._phases: dict[str, dict[str, list[float]]] = {}
         self._incidents: dict[str, float] = {}
         self._hazard_folds = Folds()
+        self._combinations: set[str] = set()
         self._hanging = False
 
     @property
@@ -41,20 +44,25 @@ class LifeCycle:
         return "startup" if self.started else "unknown"
 
     def begin(self, event: EngineStarted, head: Head) -> bool:
-        """Take a start line; whether it begins a new process. Lines of other processes within one start do not."""
+        """Take a start line; whether what is known of an earlier process must be forgotten.
+
+        Lines of other processes within one start belong to it, and so does what was said before the log's first start line.
+        """
         line = (event.line, head.origin.process)
-        new = not self._start_lines or line in self._start_lines or self.state in ("serving", "stalled", "stopped", "failed")
-        if new:
+        replaces = line in self._start_lines or self.state in ("serving", "stalled", "stopped", "failed")
+        if replaces:
             self._start_lines.clear()
             self._phases.clear()
             self._incidents.clear()
             self.hazards.clear()
-            self.state, self.started, self.ready = "starting", head, None
+            self._combinations.clear()
             self._engine_core_seen = self._hanging = False
+        if not self._start_lines:
+            self.state, self.started, self.ready = "starting", head, None
             self._counters.add("engine_starts_total")
         self._start_lines.add(line)
         self._engine_core_seen = self._engine_core_seen or event.line == "engine_core"
-        return new
+        return replaces
 
     def is_ready(self, head: Head) -> None:
         """The HTTP server accepts requests."""
@@ -112,6 +120,13 @@ class LifeCycle:
             fold.counted = True
             self._counters.add("config_hazards_total", event.kind)
         self.hazards.add(event.kind)
+
+    def combination(self, name: str) -> None:
+        """A known-bad combination holds, told once a process."""
+        if name not in self._combinations:
+            self._combinations.add(name)
+            self.hazards.add(KNOWN_BAD)
+            self._counters.add("config_hazards_total", KNOWN_BAD)
 
     def finished(self, event: PhaseFinished, head: Head) -> None:
         """A phase of one rank ended."""

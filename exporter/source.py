@@ -55,6 +55,7 @@ class Source:
         """All series of this source. `now` (epoch) expires gauges of periodic lines, None keeps them."""
         stream = self._stream
         self.engine.born(self.runtime)
+        self.engine.judge_settings(self.runtime)
         for level, count in stream.levels.items():
             yield Sample("log_lines_total", (level,), count)
         for level, count in stream.unrecognised.items():

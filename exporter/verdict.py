@@ -39,7 +39,9 @@ BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
 
 _LOCAL_PROMPTS_SINCE = (0, 18)  # before, prompt throughput counted transferred tokens
-_SILENT_RECOMPUTE_SINCE = (0, 27)  # from here on the scheduler does not say that it computes a prompt again
+# Before, a failed load of hybrid KV groups marks nothing invalid (vLLM issue 52234, seen on 0.24 to 0.27); from here on the
+# scheduler computes the prompt again, without a word.
+_SILENT_RECOMPUTE_SINCE = (0, 28)
 _DECODING_ROLES = {"kv_consumer": "decode", "kv_producer": "prefill", "kv_both": "both"}
 
 
@@ -138,12 +140,17 @@ def _recomputed(period: Period, settings: PdSettings) -> bool:
 
 
 def _corrupts(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
-    """Up to 0.26 a failed load of hybrid KV groups marks nothing invalid: the scheduler uses the blocks and stays silent."""
+    """Whether answers may be wrong: blocks read after expiry, or a failed load that the scheduler took for a good one."""
     if any(period.late_reads for period in window):
         return True
-    if settings.version is None or settings.version >= _SILENT_RECOMPUTE_SINCE:
+    return any(uncaught_load(evidence, settings.version, period) for period in window)
+
+
+def uncaught_load(evidence: PdEvidence, version: tuple[int, int] | None, period: Period) -> bool:
+    """Whether a load failed in this period of which the scheduler never heard (hybrid KV groups, to 0.27)."""
+    if version is None or version >= _SILENT_RECOMPUTE_SINCE:
         return False
-    return any(period.unanswered_loads or (evidence.hybrid and period.skipped) for period in window)
+    return period.unanswered_loads or (evidence.hybrid and bool(period.skipped))
 
 
 def _verdict(

@@ -160,11 +160,12 @@ class KvTransferInterval(NamedTuple):
 
 
 class KvTransferFailure(NamedTuple):
-    """One failure record of a connector. `request` is private: it never leaves the process unhashed."""
+    """One failure record of a connector, `loopback` when the peer's address is this host. `request` is private."""
 
     connector: str
     reason: str
     request: str | None = None
+    loopback: bool = False
 
 
 class KvCompatibility(NamedTuple):

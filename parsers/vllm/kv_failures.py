@@ -17,6 +17,7 @@ _REASONS = {
     "push_reg_handshake_failed": "registration",
     "push_reg_notif_failed": "registration",
 }
+_LOOPBACK = re.compile(r"'remote_host': '(?:localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)'")
 _REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
 
 
@@ -38,8 +39,9 @@ def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
     reason = _REASONS.get(found[1])
     if reason is None:
         return NOTHING
-    request = _REQUEST.search(found.string, found.end())
-    return KvTransferFailure("nixl", reason, request[1] if request else None)
+    text, end = found.string, found.end()
+    request = _REQUEST.search(text, end)
+    return KvTransferFailure("nixl", reason, request[1] if request else None, loopback=_LOOPBACK.search(text, end) is not None)
 
 
 @rule(
