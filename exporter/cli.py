@@ -25,6 +25,11 @@ def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
     sys.exit(code)
 
 
+def _refuse_two_inputs(files: Sequence[str]) -> None:
+    if files.count("-") > 1:
+        _fail("standard input can be read once")
+
+
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The settings that a source has in the configuration file, as flags."""
     for option in (
@@ -95,6 +100,7 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None) ->
     from exporter import saved
     from exporter.exposition import exposition
 
+    _refuse_two_inputs(files)
     snapshots = []
     for path, name in zip(files, saved.names(files), strict=True):
         try:
@@ -117,12 +123,15 @@ def events(files: Sequence[str], follow: bool) -> None:
 
     if follow and len(files) > 1:
         _fail("--follow takes one FILE")
+    _refuse_two_inputs(files)
     try:
         for path, name in zip(files, saved.names(files), strict=True):
             source = saved.open_source(path, name)
             for found in followed(path, source) if follow else saved.read(path, source):
                 for each in found:
                     click.echo(event_line(name, each, source.clock))
+    except BrokenPipeError:
+        sys.stdout = None  # the reader had enough: nothing may be flushed at exit
     except OSError as error:
         _fail(f"{path}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:

@@ -29,6 +29,7 @@ from exporter.config_errors import (
     faults_across,
     paths_of,
 )
+from exporter.families import FAMILIES
 
 __all__ = (
     "RESERVED_LABELS",
@@ -43,11 +44,10 @@ __all__ = (
     "parse_listen_address",
 )
 
-_RESERVED_LABELS = """
-source runtime dp_rank rank phase state kind pool cache queue code backend event connector reason result method position
-stat verdict role check status part dim component value level le quantile job instance
-"""
-RESERVED_LABELS = frozenset(_RESERVED_LABELS.split())
+# A static label must not take the place of one that a family has, that Prometheus adds, or that has a meaning in PromQL.
+RESERVED_LABELS = frozenset(label for family in FAMILIES.values() for label in family.labels) | frozenset(
+    ("source", "runtime", "le", "quantile", "job", "instance")
+)
 
 RESERVED_PATHS = frozenset(
     ("", "/-/healthy", "/-/ready", "/-/reload", "/api/v1/status", "/api/v1/events", "/engine/startup", "/engine/ready")

@@ -30,9 +30,11 @@ class FollowedSource:
 
     def __init__(self, config: SourceConfig) -> None:
         zone = None if config.timezone is None else zone_seconds(config.timezone)
+        today = time.gmtime()
         self.source = Source(
             config.name,
-            year=time.gmtime().tm_year,
+            year=today.tm_year,
+            month=today.tm_mon,
             pd_role=config.pd_role,
             pd_expect=config.pd_expect,
             labels=config.labels,
@@ -51,12 +53,14 @@ class FollowedSource:
             while taken < limit:
                 chunk = follower.read()
                 if chunk.begins_file:
-                    self.source.end_of_file()
+                    self.source.end_of_file(path)
                 if not chunk.data:
                     break
                 taken += len(chunk.data)
                 self._take(path, chunk, follower.stats)
             busy = busy or taken >= limit
+            if isinstance(follower, StdinFollower) and follower.eof:
+                self.source.end_of_file(path)  # nothing will complete a last half line
         if not busy:
             self.live = True
         return busy
@@ -64,10 +68,10 @@ class FollowedSource:
     def _take(self, path: str, chunk: Chunk, stats: FollowerStats) -> None:
         now = time.time()
         if self.live and stats.lag_bytes == 0:
-            self.source.feed(chunk.data, now)
+            self.source.feed(chunk.data, now, path)
             self.source.learn_zone(now)
         else:
-            self.source.feed(chunk.data, _written_at(path, now))
+            self.source.feed(chunk.data, _written_at(path, now), path)
 
     def samples(self, now: float) -> Iterator[Sample]:
         """The engine's series and those about the files, summed over the files."""

@@ -14,7 +14,8 @@ from exporter.pd_evidence import PdEvidence
 from exporter.verdict import BLOCK_TOKENS, ROLES, STATUSES, VERDICTS, PdSettings, judge, role_of, uncaught_load
 from parsers import events
 from parsers.header import Head
-from parsers.rules import registry
+from parsers.nixl.native import EMITS
+from parsers.rules import Series, registry
 from parsers.stream import Found
 
 _INFO = ("version", "model", "kv_connector", "kv_role", "kv_load_failure_policy", "spec_method", "kv_cache_dtype")
@@ -24,6 +25,7 @@ _CEILINGS = {
     "max_running_requests": "max_running_requests",
 }
 _DIMENSIONS = ("tp", "pp", "dp", "ep")
+UNKNOWN_RUNTIME = "unknown"
 _UNSET = frozenset({"", "auto", "None"})
 
 
@@ -47,6 +49,7 @@ class Engine:
         self._expired, self._late_reads = RequestSet(), RequestSet()
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
+        self._born: dict[str, str] = {}
         self.seen = False
         self._arrival: float | None = None
         family = self.counters.family
@@ -58,7 +61,7 @@ class Engine:
         return {
             events.EngineStarted: self._started,
             events.EngineSettings: self._set,
-            events.EngineReady: lambda event, head: self.life.is_ready(head),
+            events.EngineReady: self._ready,
             events.EngineStopping: lambda event, head: self.life.stop(),
             events.EngineFailure: self.life.fail,
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
@@ -81,7 +84,7 @@ class Engine:
             events.KvLateRead: self._kv_read_late,
             events.KvRecomputed: self._kv_recomputed,
             events.KvLoadFailed: self._kv_load_failed,
-            events.KvLoadSkipped: lambda event, head: self.evidence.skipped(event),
+            events.KvLoadSkipped: self._kv_load_skipped,
             events.KvParamsRefused: self._kv_params_refused,
             events.KvPeerChanged: lambda event, head: self.evidence.peer_changed(),
             events.HybridKvCache: self._hybrid_kv_cache,
@@ -112,13 +115,19 @@ class Engine:
 
     def born(self, runtime: str) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
-        self.counters.create("config_hazards_total", {"kind": KNOWN_BAD})
-        known = {"dp_rank": "0", "connector": self._connector, "method": self._method}
-        for rule in registry():
-            if rule.runtime in (runtime, ""):
-                for series in rule.emits:
-                    if series.labels.get("connector", self._connector) == self._connector:
-                        self.counters.create(series.family, {k: v for k, v in {**known, **series.labels}.items() if v})
+        if runtime == UNKNOWN_RUNTIME:
+            return
+        known = {"dp_rank": "0", "connector": self._connector, "method": self._method, "version": self.settings.get("version", "")}
+        if known == self._born:
+            return
+        self._born = known
+        emits = [series for rule in registry() if rule.runtime in (runtime, "") for series in rule.emits]
+        emits += [Series("http_responses_total", {"code": code}) for code in ("2xx", "3xx", "4xx", "5xx")]
+        emits += [Series("jit_observed_total", {"seen_by": "log", "phase": phase}) for phase in ("startup", "serving")]
+        for series in (*emits, *EMITS, Series("config_hazards_total", {"kind": KNOWN_BAD})):
+            printed = not series.since or (version_of(known["version"]) or (0, 0)) >= (version_of(series.since) or (0, 0))
+            if printed and series.labels.get("connector", self._connector) == self._connector:
+                self.counters.create(series.family, {k: v for k, v in {**known, **series.labels}.items() if v})
 
     # -- settings and start-up -----------------------------------------------------------------------------------------
 
@@ -148,6 +157,10 @@ class Engine:
         for key, value in event.settings.items():
             if value not in _UNSET or key not in self.settings:
                 self.settings[key] = value
+
+    def _ready(self, event: events.EngineReady, head: Head) -> None:
+        self.life.is_ready(head)
+        self.evidence.ready(head)
 
     def _set(self, event: events.EngineSettings, head: Head) -> None:
         """The first word counts: later ones are about the draft model."""
@@ -256,7 +269,7 @@ class Engine:
         self.counters.add("kv_compatibility_checks_total", event.connector, event.result)
         if event.result == "passed":
             self._compatible_ranks.setdefault(event.connector, set()).add(head.origin.who)
-        self.evidence.check(event)
+        self.evidence.check(event, head)
 
     def _kv_expired(self, event: events.KvExpired, head: Head) -> None:
         if self._expired.is_new(event.request, head.time):
@@ -277,6 +290,9 @@ class Engine:
         self.counters.add("kv_load_failed_requests_total", by=event.requests)
         self.evidence.open.load_failed += event.requests
 
+    def _kv_load_skipped(self, event: events.KvLoadSkipped, head: Head) -> None:
+        self.evidence.skipped(event, head)
+
     def _kv_params_refused(self, event: events.KvParamsRefused, head: Head) -> None:
         self.evidence.open.params_refused += 1
 
@@ -295,6 +311,8 @@ class Engine:
             version=version_of(self.settings.get("version", "")),
             fails_on_load_error=self.settings.get("kv_load_failure_policy") == "fail",
             block_tokens=max(BLOCK_TOKENS, float(self.settings.get("block_size", "0"))),
+            ranks=int(self.settings.get("tp", "1")),
+            compares_hashes=self.settings.get("handshake_compat") != "off",
         )
 
     # -- samples -------------------------------------------------------------------------------------------------------

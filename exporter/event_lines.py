@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exporter.clock import EventClock
+from exporter.saved import STDIN
 from exporter.source import Source
-from exporter.tail import Follower, auto
+from exporter.tail import Follower, StdinFollower, auto
 from parsers.events import PRIVATE_FIELDS
 from parsers.stream import Found
 
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.25
 
 
 def event_line(source: str, found: Found, clock: EventClock) -> str:
@@ -40,10 +41,11 @@ def _plain(value: object) -> object:
 
 
 def followed(path: str, source: Source) -> Iterator[list[Found]]:
-    """The events of a log that grows, for ever."""
-    follower, watcher = Follower(Path(path)), auto([Path(path)])
+    """The events of a log that grows: for ever, or until standard input ends."""
+    follower: Follower | StdinFollower = StdinFollower() if path == STDIN else Follower(Path(path))
+    watcher = auto([] if path == STDIN else [Path(path)])
     try:
-        while True:
+        while not (isinstance(follower, StdinFollower) and follower.eof):
             chunk = follower.read()
             if chunk.begins_file:
                 yield source.end_of_file()
@@ -51,6 +53,7 @@ def followed(path: str, source: Source) -> Iterator[list[Found]]:
                 yield source.feed(chunk.data)
             else:
                 watcher.wait(_POLL_SECONDS)
+        yield source.end_of_file()
     finally:
         watcher.stop()
         follower.close()

@@ -73,7 +73,10 @@ class JitLedger:
         self._sighting(phase)
         key = (event.backend, event.event, event.kernel, head.origin.who)
         waiting = self._open.get(key)
+        while waiting and (head.time or 0.0) - waiting[0].began > FORGET_SECONDS:
+            waiting.popleft()
         if not waiting:
+            self._open.pop(key, None)
             fold = self._folds.join((event.backend, event.event, event.kernel), head.origin.who, head.time)
             self._count(event.backend, event.event, phase, fold, head)
             return

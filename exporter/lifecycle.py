@@ -49,7 +49,9 @@ class LifeCycle:
         Lines of other processes within one start belong to it, and so does what was said before the log's first start line.
         """
         line = (event.line, head.origin.process)
-        replaces = line in self._start_lines or self.state in ("serving", "stalled", "stopped", "failed")
+        # Any further engine core may belong to the start before (data parallel); an API server or a first start line may not.
+        known = not self._start_lines or event.line == "api_server"
+        replaces = line in self._start_lines or (known and self.state in ("serving", "stalled", "stopped", "failed"))
         if replaces:
             self._start_lines.clear()
             self._phases.clear()

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from parsers.events import IntervalStats, KvCompatibility, KvLoadSkipped, KvTransferFailure, KvTransferInterval
 from parsers.header import Head
@@ -16,31 +16,50 @@ _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"
 _REQUEST_LIMIT = 256
 
 
-Served: TypeAlias = tuple[float, float]
-"""Of an interval with requests: prompt tokens that the engine computed itself, and requests."""
+_REACTION_SECONDS = 2.0  # within which the scheduler says what it does about a failed load, if it ever does
 
 
+@dataclass(slots=True)
 class Period:
     """Evidence that came during one interval with requests, or since the last one."""
 
-    # Most periods of a healthy engine hold nothing but `served` and `transfers`, so the defaults stand in the class.
-    served: Served | None = None
-    transfers: float = 0
-    empty = False
-    failed_attempts = 0
+    served: bool = False
+    prompt_tokens: float = 0.0
+    """Tokens of prompts that the engine computed itself."""
+    requests: float = 0.0
+    transfers: float = 0.0
+    empty: int = 0
+    """Intervals in which the connector reported no success."""
+    failed_attempts: int = 0
     failed_requests: frozenset[int] = frozenset()
-    recomputed: float = 0
+    recomputed: float = 0.0
     skipped: frozenset[int] = frozenset()
-    load_failed: float = 0
-    unanswered_loads = False
-    late_reads = 0
-    expired = 0
-    params_refused = 0
+    """Requests whose load failed by a worker's word."""
+    load_failed: float = 0.0
+    unanswered_loads: int = 0
+    """Failed loads that the scheduler said nothing about."""
+    late_reads: int = 0
+    expired: int = 0
+    params_refused: int = 0
 
     @property
     def failures(self) -> int:
-        """Requests known to have failed, or records where no request is named."""
+        """Requests known to have failed, or 1 where records name none."""
         return max(len(self.failed_requests), min(self.failed_attempts, 1))
+
+    def take(self, other: "Period") -> None:
+        """Add the evidence of another engine of the same data-parallel group."""
+        self.served = self.served or other.served
+        self.failed_requests |= other.failed_requests
+        self.skipped |= other.skipped
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+_SUMS = (
+    "prompt_tokens", "requests", "transfers", "empty", "failed_attempts", "recomputed", "load_failed", "unanswered_loads",
+    "late_reads", "expired", "params_refused",
+)  # fmt: skip
 
 
 class PdEvidence:
@@ -50,10 +69,13 @@ class PdEvidence:
         self.closed: deque[Period] = deque(maxlen=WINDOW)
         self.open = Period()
         self.tried = self.succeeded = self.generates = self.hybrid = False
-        self.compatibility = "unknown"
+        self.passed_ranks: set[str] = set()
+        self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
         self._stats_time: dict[str, float] = {}
+        self._round: set[str] = set()
         self._responses = 0.0
+        self._skipped_at: float | None = None
 
     def window(self) -> Iterator[Period]:
         """The periods that count now, the open one last."""
@@ -61,6 +83,11 @@ class PdEvidence:
         yield self.open
 
     # -- intervals -----------------------------------------------------------------------------------------------------
+
+    def ready(self, head: Head) -> None:
+        """The engine can be used from now on: until it is, it is quiet."""
+        if self.quiet_since is None and not self.closed:
+            self.quiet_since = head.time
 
     def interval(self, event: IntervalStats, head: Head) -> None:
         """A periodic line closes the period before it; its connector's line, which follows, belongs to it."""
@@ -72,20 +99,28 @@ class PdEvidence:
                 length = _SECONDS
             self.generates = self.generates or generation_rate > 0
             self.quiet_since = None
-            self._close((prompt_rate * length, max(self._responses, event.running)))
+            self._close(event.engine, prompt_rate * length, max(self._responses, event.running), now)
         elif self.quiet_since is None:
             self.quiet_since = now
         if now is not None:
             self._stats_time[event.engine] = now
         self._responses = 0.0
 
-    def _close(self, served: Served) -> None:
-        period = self.open
-        period.served = served
-        if period.skipped:
-            period.unanswered_loads = not period.recomputed and not period.load_failed
-        self.closed.append(period)
-        self.open = Period()
+    def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
+        """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
+        period, self.open = self.open, Period()
+        period.served, period.prompt_tokens, period.requests = True, prompt_tokens, requests
+        if period.skipped and not period.recomputed and not period.load_failed:
+            if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
+                period.unanswered_loads = len(period.skipped)
+            else:
+                period.skipped, self.open.skipped = frozenset(), period.skipped
+        if engine in self._round or not self.closed:
+            self.closed.append(period)
+            self._round = {engine}
+        else:
+            self.closed[-1].take(period)
+            self._round.add(engine)
 
     def transfers(self, event: KvTransferInterval) -> None:
         """The connector's line of the interval that was just printed."""
@@ -93,10 +128,8 @@ class PdEvidence:
         if event.transfers > 0:
             period.transfers += event.transfers
             self.succeeded = self.tried = True
-            if self.compatibility == "unknown":
-                self.compatibility = "pass"
         else:
-            period.empty = True
+            period.empty += 1
 
     def responses(self, count: float) -> None:
         """Answered requests, where access lines are printed."""
@@ -114,21 +147,26 @@ class PdEvidence:
             if event.request:
                 self.open.failed_requests = _with(self.open.failed_requests, event.request)
 
-    def check(self, event: KvCompatibility) -> None:
+    def check(self, event: KvCompatibility, head: Head) -> None:
         """A rank's compatibility check with its current peer."""
+        who = head.origin.who
         if event.result == "passed":
-            self.compatibility = "pass"
+            self.passed_ranks.add(who)
+            self.failed_ranks.discard(who)
         else:
-            self.compatibility = "fail"
+            self.failed_ranks.add(who)
+            self.passed_ranks.discard(who)
             self.tried = True
 
     def peer_changed(self) -> None:
         """Another engine took the peer's place: it has not been checked yet."""
-        self.compatibility = "unknown"
+        self.passed_ranks.clear()
+        self.failed_ranks.clear()
 
-    def skipped(self, event: KvLoadSkipped) -> None:
+    def skipped(self, event: KvLoadSkipped, head: Head) -> None:
         """A worker says that a request's load failed."""
         self.open.skipped = _with(self.open.skipped, event.request)
+        self._skipped_at = head.time
 
 
 def _with(requests: frozenset[int], request: str) -> frozenset[int]:

@@ -3,8 +3,9 @@
 import io
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import chain, count
 from pathlib import Path
 
 from exporter.exposition import SourceSnapshot
@@ -17,24 +18,23 @@ CHUNK_BYTES = 256 * 1024
 
 def names(paths: Sequence[str]) -> list[str]:
     """A source's name for each file: its stem, numbered where two are alike."""
-    seen: Counter[str] = Counter()
-    found = []
+    found: list[str] = []
     for path in paths:
         stem = "stdin" if path == STDIN else Path(path).stem or Path(path).name
-        seen[stem] += 1
-        found.append(stem if seen[stem] == 1 else f"{stem}-{seen[stem]}")
+        numbered = (f"{stem}-{number}" for number in count(2))
+        found.append(next(name for name in chain([stem], numbered) if name not in found))
     return found
 
 
 def open_source(path: str, name: str, *, pd_role: str | None = None, pd_expect: str | None = None) -> Source:
-    """A source for a file. Most headers print no year: it is that in which the file was last written. Raises OSError."""
-    written = time.time() if path == STDIN else Path(path).stat().st_mtime
-    return Source(name, year=time.gmtime(written).tm_year, pd_role=pd_role, pd_expect=pd_expect)
+    """A source for a file. Most headers print no year: the file's last change tells. Raises OSError."""
+    written = time.gmtime(time.time() if path == STDIN else Path(path).stat().st_mtime)
+    return Source(name, year=written.tm_year, month=written.tm_mon, pd_role=pd_role, pd_expect=pd_expect)
 
 
 def read(path: str, source: Source) -> Iterator[list[Found]]:
     """Feed a file, or standard input for `-`, to the source. Raises OSError when it cannot be read."""
-    with sys.stdin.buffer if path == STDIN else io.FileIO(path) as log:
+    with nullcontext(sys.stdin.buffer) if path == STDIN else io.FileIO(path) as log:
         read_some = getattr(log, "read1", log.read)  # what is there, not a full buffer
         while data := read_some(CHUNK_BYTES):
             yield source.feed(data)

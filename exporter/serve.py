@@ -56,8 +56,14 @@ def serve(config: Config, *, state_file_given: bool = False) -> None:
             sources=[source.name for source in config.sources],
         )
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+
+        def end(number: int, frame: FrameType | None) -> None:
+            server.should_exit = True
+
         signal.signal(signal.SIGHUP, _on_hangup)
-        signal.signal(signal.SIGTERM, _on_terminate)  # uvicorn takes over and raises the signal once more when it has ended
+        # uvicorn has handlers of its own while it runs, and raises the signal once more when it has ended.
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
         if state_file_given:
             logger.warning("--state-file is not used by this version: counters begin at 0 at each start")
         logger.info("inferlog %s listens on %s, sources: %s", VERSION, listener.getsockname()[:2], len(config.sources))
@@ -67,10 +73,6 @@ def serve(config: Config, *, state_file_given: bool = False) -> None:
         finally:
             daemon.stop()
     logger.info("stopped")
-
-
-def _on_terminate(number: int, frame: FrameType | None) -> None:
-    logger.debug("SIGTERM")
 
 
 def _on_hangup(number: int, frame: FrameType | None) -> None:

@@ -1,67 +1,89 @@
-"""One source: its log as a stream, its engine, and all samples of the two."""
+"""One source: its files as streams, its engine, and all samples of the two."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from exporter.clock import EventClock
 from exporter.counters import Sample
-from exporter.engine import Engine
+from exporter.engine import UNKNOWN_RUNTIME, Engine
 from parsers.stream import Found, LogStream
-
-UNKNOWN_RUNTIME = "unknown"
 
 
 class Source:
-    """What the user names: a log, and the engine that writes it."""
+    """What the user names: one log or several, and the engine that writes them."""
 
     def __init__(
         self,
         name: str,
         *,
         year: int,
+        month: int = 12,
         pd_role: str | None = None,
         pd_expect: str | None = None,
         labels: Mapping[str, str] | None = None,
         clock: EventClock | None = None,
     ) -> None:
-        """`year` is that of the log's first line; `labels` are static."""
+        """`year` and `month` are those of the last line, for headers without a year; `labels` are static."""
         self.name = name
         self.labels = dict(labels or {})
         self.clock = clock or EventClock()
         self.engine = Engine(pd_role=pd_role, pd_expect=pd_expect)
-        self._stream = LogStream(year)
+        self._written = (year, month)
+        self._streams: dict[str, LogStream] = {}
+        self._last: tuple[LogStream, float | None] | None = None
 
     @property
     def runtime(self) -> str:
         """The engine that writes the log, as soon as a line tells."""
-        return self._stream.runtime or UNKNOWN_RUNTIME
+        return next((stream.runtime for stream in self._streams.values() if stream.runtime), UNKNOWN_RUNTIME)
 
-    def feed(self, data: bytes, arrival: float | None = None) -> list[Found]:
-        """Read bytes of the log. `arrival` is when they were written at the latest (epoch), None for a saved log."""
-        return self._apply(self._stream.feed(data), arrival)
+    def feed(self, data: bytes, arrival: float | None = None, file: str = "") -> list[Found]:
+        """Read bytes of a file. `arrival` is when they were written at the latest (epoch), None for a saved log."""
+        stream = self._streams.get(file)
+        if stream is None:
+            stream = self._streams[file] = LogStream(*self._written)
+        self._last = (stream, arrival)
+        return self._apply(stream.feed(data), arrival)
 
     def learn_zone(self, now: float) -> None:
-        """The log's last time was printed just now (epoch)."""
-        self.clock.learn(self._stream.clock.last, now)
+        """The last time in the log was printed just now (epoch)."""
+        if self._last:
+            self.clock.learn(self._last[0].clock.last, now)
 
-    def end_of_file(self) -> list[Found]:
-        """Another file takes the log's place: a line without a line break is complete."""
-        return self._apply(self._stream.close(), None)
+    def end_of_file(self, file: str = "") -> list[Found]:
+        """Another file takes a file's place: its last line is complete without a line break."""
+        stream = self._streams.get(file)
+        return self._apply(stream.close(), None) if stream else []
 
     def _apply(self, found: list[Found], arrival: float | None) -> list[Found]:
         self.engine.apply(found, arrival)
         return found
 
+    def _log_time(self, now: float | None) -> float | None:
+        """The time by the log's clock: of its last line, and what has passed since that was written."""
+        if self._last is None or (last := self._last[0].clock.last) is None:
+            return None
+        arrival = self._last[1]
+        return last if now is None or arrival is None else last + max(0.0, now - arrival)
+
     def samples(self, now: float | None) -> Iterator[Sample]:
         """All series of this source. `now` (epoch) expires gauges of periodic lines, None keeps them."""
-        stream = self._stream
         self.engine.born(self.runtime)
         self.engine.judge_settings(self.runtime)
-        for level, count in stream.levels.items():
-            yield Sample("log_lines_total", (level,), count)
-        for level, count in stream.unrecognised.items():
-            yield Sample("unrecognised_lines_total", (level,), count)
-        for rule, count in stream.rule_errors.items():
-            yield Sample("rule_errors_total", (rule,), count)
-        yield Sample("cut_lines_total", (), stream.cut_lines)
+        yield from self._line_samples()
         if self.runtime != UNKNOWN_RUNTIME or self.engine.seen:
-            yield from self.engine.samples(self.clock, now, stream.clock.last)
+            yield from self.engine.samples(self.clock, now, self._log_time(now))
+
+    def _line_samples(self) -> Iterator[Sample]:
+        streams = self._streams.values()
+        for family, counts in (
+            ("log_lines_total", [stream.levels for stream in streams]),
+            ("unrecognised_lines_total", [stream.unrecognised for stream in streams]),
+            ("rule_errors_total", [stream.rule_errors for stream in streams]),
+        ):
+            total: Counter[str] = Counter()
+            for each in counts:
+                total.update(each)
+            for label, count in total.items():
+                yield Sample(family, (label,), count)
+        yield Sample("cut_lines_total", (), sum(stream.cut_lines for stream in streams))

@@ -54,6 +54,8 @@ class PdSettings:
     version: tuple[int, int] | None
     fails_on_load_error: bool
     block_tokens: float
+    ranks: int = 1
+    compares_hashes: bool = True
 
 
 class Judgement(NamedTuple):
@@ -86,29 +88,38 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
     transfers = sum(period.transfers for period in window)
     if any(period.params_refused for period in window):
         checks["params_injected"] = "fail"
-    checks["compatibility"] = evidence.compatibility
+    checks["compatibility"] = _compatibility(evidence, settings)
     checks["local_prefill_low"] = _local_prefill(settings, window)
     checks["no_transfer_failure"] = _transfer_failure(window, transfers, tried=evidence.tried)
     checks["kv_in_time"] = _in_time(window, transfers)
-    served = [period.served for period in window if period.served]
     if transfers > 0:
         checks["transfers_growing"] = "pass"
     elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail":
         checks["transfers_growing"] = "fail"
     if any(_recomputed(period, settings) for period in window):
         checks["no_recompute"] = "fail"
-    elif served:
+    elif any(period.served for period in window) and not (settings.version is None and any(period.skipped for period in window)):
         checks["no_recompute"] = "pass"
     return checks
 
 
+def _compatibility(evidence: PdEvidence, settings: PdSettings) -> str:
+    """Every local rank must have passed with the current peer; a transfer that succeeded implies it."""
+    if evidence.failed_ranks:
+        return "fail"
+    if evidence.succeeded:
+        return "pass"
+    every_rank = len(evidence.passed_ranks) >= max(1, settings.ranks)
+    return "pass" if every_rank and settings.compares_hashes else "unknown"
+
+
 def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
-    served = [period.served for period in window if period.served]
+    served = [period for period in window if period.served]
     if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    tokens = sum(prompt_tokens for prompt_tokens, _ in served)
-    requests = max(1.0, sum(requests for _, requests in served))
+    tokens = sum(period.prompt_tokens for period in served)
+    requests = max(1.0, sum(period.requests for period in served))
     return "fail" if tokens / requests > settings.block_tokens else "pass"
 
 
@@ -150,7 +161,7 @@ def uncaught_load(evidence: PdEvidence, version: tuple[int, int] | None, period:
     """Whether a load failed in this period of which the scheduler never heard (hybrid KV groups, to 0.27)."""
     if version is None or version >= _SILENT_RECOMPUTE_SINCE:
         return False
-    return period.unanswered_loads or (evidence.hybrid and bool(period.skipped))
+    return period.unanswered_loads > 0 or (evidence.hybrid and bool(period.skipped))
 
 
 def _verdict(

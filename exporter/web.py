@@ -30,6 +30,7 @@ class _Named:
 def make_app(registry: CollectorRegistry, ready: Callable[[], bool], *, telemetry_path: str, sources: list[str]) -> FastAPI:
     """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell."""
     app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
+    app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
 
     @app.api_route(telemetry_path, methods=["GET", "HEAD"])

@@ -8,7 +8,8 @@ MARK = ' - "'
 
 _REQUEST = re.compile(r' - "[A-Z]{1,16} ([^\s"?]++)[^\s"]* HTTP/[\d.]+" ([2-5])\d\d\b', re.ASCII)
 _PROBES = ("/metrics", "/ping", "/version", "/v1/models", "/model_info", "/get_model_info", "/server_info", "/get_server_info")
-_MEMORY = 4096
+_MEMORY = 512
+_LONGEST_KNOWN = 128  # longer ones are looked at each time: nothing a client sends may fill the memory
 
 _known: dict[str, str] = {}
 
@@ -17,9 +18,11 @@ def response_class(request: str) -> str:
     """`2xx` to `5xx` of a request that begins at MARK; empty for probes, scrapes and anything that is no access line."""
     found = _known.get(request)
     if found is None:
-        if len(_known) >= _MEMORY:
-            _known.clear()
-        found = _known[request] = _classify(request)
+        found = _classify(request)
+        if len(request) <= _LONGEST_KNOWN and "?" not in request:
+            if len(_known) >= _MEMORY:
+                _known.clear()
+            _known[request] = found
     return found
 
 

@@ -1,7 +1,7 @@
 """Line anatomy: colour codes, process prefixes, and the headers of vLLM, uvicorn and the native libraries."""
 
 import re
-from calendar import timegm
+from calendar import monthrange, timegm
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,9 +22,12 @@ _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
 """Groups: process, its identity, level, time, source line. uvicorn's header (`INFO:     `) has neither of the last two."""
 
-# VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there.
+# VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there. No
+# quotes and braces: those are around what somebody sent.
 _PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
-BEFORE_HEADER = re.compile(rf"({_PREFIX}*+)\S{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII)
+BEFORE_HEADER = re.compile(
+    rf"({_PREFIX}*+)[\w.:/@|>()\[\]-]{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII
+)
 PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 
@@ -72,7 +75,7 @@ class Head(NamedTuple):
     """What stands around a message.
 
     `time` is seconds by the log's own clock (its zone taken for UTC), `wrapped_time` the text of the container runtime's,
-    `parent` the event of the record that the line continues.
+    `parent` the event of the record that the line continues. `quotes_users` of a request logger, whose text is not the engine's.
     """
 
     origin: Origin
@@ -81,6 +84,7 @@ class Head(NamedTuple):
     where: str = ""
     parent: Event | None = None
     wrapped_time: str | None = None
+    quotes_users: bool = False
 
 
 class NativeHead(NamedTuple):
@@ -116,14 +120,16 @@ _FULL_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\
 _VLLM_TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
 _GLOG_TIME = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d++)", re.ASCII)
 _ROLLOVER_MONTHS = 6
+_FIRST_YEAR = 2000
 
 
 class LogClock:
     """Reads the times that the headers print. Times without a year get the last year seen, which rolls over in January."""
 
-    def __init__(self, year: int) -> None:
-        """`year` is that of the first line."""
+    def __init__(self, year: int, month: int = 12) -> None:
+        """`year` and `month` are those of the last line: a first line of a later month is from the year before."""
         self.year = year
+        self._last_month = month
         self.last: float | None = None
         self._month = 0
         self.text = ""
@@ -145,22 +151,28 @@ class LogClock:
             return self._of_month(month, day, hour, minute, second) + float(f"0.{found[6]}")
         if found := _FULL_TIME.fullmatch(text):
             year, month, day, hour, minute, second = map(int, found.groups()[:6])
-            self.year, self._month = year, month
+            if year < _FIRST_YEAR:
+                raise ValueError  # Go's zero time, or a torn year
             seconds = _seconds(year, month, day, hour, minute, second) + float(f"0.{found[7] or 0}")
+            self.year, self._month = year, month
             return seconds - _zone_seconds(found[8])
         return self.last
 
     def _of_month(self, month: int, day: int, hour: int, minute: int, second: int) -> float:
-        if self._month - month > _ROLLOVER_MONTHS:
-            self.year += 1
+        year = self.year
+        if not self._month and month > self._last_month:
+            year -= 1
+        elif self._month - month > _ROLLOVER_MONTHS:
+            year += 1
         elif self._month and month - self._month > _ROLLOVER_MONTHS:
-            self.year -= 1  # a line of December that comes late, after the first of January
-        self._month = month
-        return _seconds(self.year, month, day, hour, minute, second)
+            year -= 1  # a line of December that comes late, after the first of January
+        seconds = _seconds(year, month, day, hour, minute, second)
+        self.year, self._month = year, month
+        return seconds
 
 
 def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004
+    if not (0 < day <= monthrange(year, month)[1] and hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004 - a clock's
         raise ValueError
     return float(timegm((year, month, day, hour, minute, second)))
 

@@ -23,10 +23,21 @@ class Scope(Flag):
 
 
 class Series(NamedTuple):
-    """A counter series that a rule can raise; labels that are learnt from the log are left out."""
+    """A counter series that a rule can raise; labels that are learnt from the log are left out, `since` is a version of the engine."""
 
     family: str
     labels: Mapping[str, str] = {}
+    since: str = ""
+
+
+def compile_series(backend: str, event: str, *phases: str, timed: bool = False) -> list[Series]:
+    """The series that a rule about compiles can raise, with durations when the log has them; both phases without `phases`."""
+    found = []
+    for phase in phases or ("startup", "serving"):
+        found.append(Series("jit_events_total", {"backend": backend, "event": event, "phase": phase}))
+        if timed:
+            found.append(Series("jit_seconds_total", {"backend": backend, "phase": phase}))
+    return found
 
 
 Build = Callable[[re.Match[str]], Event]
@@ -101,6 +112,8 @@ def registry() -> tuple[Rule, ...]:
 
 KEY_LENGTH = 4
 NUMBER_KEY = "#"
+VARIABLE_STARTS = frozenset("[0123456789")
+"""A message that begins so may match a rule that its first characters do not tell: behind a tag, or with a number first."""
 
 
 class Dispatch:

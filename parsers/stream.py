@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 from parsers import access
 from parsers.events import NOTHING, EngineStarted, Event, HttpResponses, TransportError, UncaughtException
-from parsers.framing import Framing
+from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
     BAR_THEN_HEADER,
@@ -21,20 +21,19 @@ from parsers.header import (
     Origin,
     native_head,
     strip_broken_colour,
-    strip_colour,
 )
 from parsers.jsonlog import json_record
+from parsers.lines import LineBuffer
 from parsers.nixl.native import transport_library
-from parsers.rules import KEY_LENGTH, Dispatch, Scope
-
-LINE_LIMIT = 64 * 1024
-"""Bytes after which a line is cut."""
+from parsers.returns import CarriageReturns
+from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope
 
 _PROCESS_LIMIT = 256
 _NESTING_LIMIT = 2
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
+_LONGEST_CLIENT = 64
 _SHORTEST_ACCESS_PREFIX = len("INFO:     ")
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
 _NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
@@ -50,35 +49,31 @@ Found: TypeAlias = tuple[Event, Head]
 """An event and the head of the line that it came from."""
 
 
-_Header: TypeAlias = tuple[str, str, str]
-"""Process, time and source line: what every line of one record repeats."""
-
-
 class _Record(NamedTuple):
-    """The last record of a process, to which its further lines belong."""
+    """The last record of a process, to which its further lines belong; `raised` when a traceback has begun in it."""
 
     key: tuple[float | None, str]
     event: Event | None
+    raised: bool = False
 
 
 class LogStream:
     """Turns the bytes of one log into events. Nothing in the bytes can make it raise."""
 
-    def __init__(self, year: int) -> None:
-        """`year` is that of the first line; most headers print none."""
+    def __init__(self, year: int, month: int = 12) -> None:
+        """`year` and `month` are those of the last line; most headers print no year."""
         self.levels: dict[str, int] = dict.fromkeys((*LEVELS, UNKNOWN_LEVEL), 0)
         self.unrecognised: dict[str, int] = dict.fromkeys(("WARNING", "ERROR", "CRITICAL"), 0)
         self.rule_errors: dict[str, int] = {}
-        self.cut_lines = 0
         self.runtime = ""
-        self.clock = LogClock(year)
+        self.clock = LogClock(year, month)
         self._records = Dispatch(Scope.RECORD)
         self._continuations = Dispatch(Scope.CONTINUATION)
         self._exceptions = Dispatch(Scope.EXCEPTION)
         self._bare = Dispatch(Scope.BARE)
         self._framing = Framing()
-        self._rest = b""
-        self._skipping = False
+        self._buffer = LineBuffer()
+        self._returns = CarriageReturns()
         self._found: list[Found] = []
         self._responses = dict(_NO_RESPONSES)
         self._responses_in_order = True
@@ -87,75 +82,46 @@ class LogStream:
         self._access_prefixes: tuple[str, ...] = ()
         self._last_records: dict[str, _Record] = {}
         self._open_tracebacks: set[str] = set()
-        self._continues: _Header | None = None
-        self._terminal = False
+        self._explained = False
         self._wrapped_time: str | None = None
         self._nesting = 0
         self._glued: list[str] = []
 
+    @property
+    def cut_lines(self) -> int:
+        """Lines that were longer than LINE_LIMIT."""
+        return self._buffer.cut_lines
+
     def feed(self, data: bytes) -> list[Found]:
         """The events of all lines that `data` completes."""
-        end = data.rfind(b"\n")
-        if end < 0:
-            self._keep(data)
-        else:
-            block = self._rest + data[:end]
-            self._rest = b""
-            self._block(self._without_skipped(block))
-            self._keep(data[end + 1 :])
-        return self._take()
+        return self._read(self._buffer.feed(data))
 
     def close(self) -> list[Found]:
         """The events of a last line that has no line break: nothing more will follow it."""
-        block, self._rest = self._rest, b""
-        self._block(self._without_skipped(block))
-        self._skipping = False
-        return self._take()
+        return self._read(self._buffer.close())
 
-    # -- bytes to lines ------------------------------------------------------------------------------------------------
+    def _read(self, lines: list[str]) -> list[Found]:
+        plain: list[str] = lines
+        if self._buffer.returns or self._returns.open:
+            plain = self._returned_lines(lines)
+        self._plain_lines(plain)
+        self._flush_responses(Head(NOBODY, UNKNOWN_LEVEL, self.clock.last))
+        found, self._found = self._found, []
+        return found
 
-    def _keep(self, data: bytes) -> None:
-        """Keep the beginning of a line; a line that gets too long is read as far as it may go, the remainder skipped."""
-        if self._skipping and b"\r" not in data:
-            return
-        self._rest += data
-        if len(self._rest) <= LINE_LIMIT:
-            return
-        bar_end = self._rest.rfind(b"\r", 0, -1)
-        block, self._rest = (self._rest[:bar_end], self._rest[bar_end:]) if bar_end > 0 else (self._rest, b"")
-        self._block(self._without_skipped(block))
-        if len(self._rest) > LINE_LIMIT or not self._rest:
-            self._rest, self._skipping = b"", True
-
-    def _without_skipped(self, block: bytes) -> bytes:
-        if not self._skipping:
-            return block
-        self._skipping = False
-        ends = [at for mark in (b"\n", b"\r") if (at := block.find(mark)) >= 0]
-        return block[min(ends) + 1 :] if ends else b""
-
-    def _block(self, block: bytes) -> None:
-        text = strip_colour(block.decode("utf-8", "replace"))
-        if "\0" in text:
-            text = text.replace("\0", "")  # the hole that truncation under a writer without O_APPEND leaves
-        lines = text.split("\n")
-        if "\r" in text or self._continues:
-            self._returned_lines(lines)
-        else:
-            self._plain_lines(lines)
-
-    def _returned_lines(self, lines: list[str]) -> None:
-        """Lines of which some have carriage returns; the others take the fast path, in their order."""
+    def _returned_lines(self, lines: list[str]) -> list[str]:
+        """Lines of which some have carriage returns; the others take the fast path in their order, the last ones are left."""
         plain: list[str] = []
         for line in lines:
-            if "\r" in line or self._continues:
+            if "\r" in line or self._returns.open:
                 self._plain_lines(plain)
                 plain = []
                 self._physical_line(line)
             else:
-                self._terminal = False
                 plain.append(line)
-        self._plain_lines(plain)
+        return plain
+
+    # -- lines to records ----------------------------------------------------------------------------------------------
 
     def _plain_lines(self, lines: list[str]) -> None:
         """The path of nearly every byte: no carriage returns, no record left open. A short cut through `_line`.
@@ -163,10 +129,12 @@ class LogStream:
         Access lines and lines that no rule can match end here; records go on with the header that was matched.
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
-        requests, mark, heads = access.known(), access.MARK, self._heads
+        requests, mark, heads, clock = access.known(), access.MARK, self._heads, self.clock
+        if lines:
+            self._returns.plain_line()
         for line in lines:
             if line.startswith(self._access_prefixes):
-                code = requests.get(line[line.find(mark, _SHORTEST_ACCESS_PREFIX) :])
+                code = requests.get(line[line.find(mark, _SHORTEST_ACCESS_PREFIX, _LONGEST_HEADER) :])
                 if code is not None and not self._responses_in_order:
                     levels["INFO"] += 1
                     if code:
@@ -176,20 +144,21 @@ class LogStream:
             head = heads.get(line[:end])
             if head is None:
                 found = header(line)
-                if found is None or found.end() != end or len(line) > LINE_LIMIT:
+                if found is None or found.end() != end:
                     self._line(line)
                     continue
                 head = self._remember_head(line[:end], found)
-            self.clock.last = head.time
+            clock.last, clock.text = head.time, ""
             level = head.level
             levels[level] += 1
-            if level != "INFO" or line[end : end + KEY_LENGTH] in table or line[end : end + 1].isdigit():
+            if level != "INFO" or line[end : end + KEY_LENGTH] in table or line[end : end + 1] in VARIABLE_STARTS:
                 self._record(line, end, head)
                 if self._glued:
                     self._line(self._glued.pop())
 
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""
+        self.runtime = self.runtime or "vllm"
         process, identity, level, stamp, where = found.groups()
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
@@ -197,43 +166,32 @@ class LogStream:
         return head
 
     def _physical_line(self, line: str) -> None:
-        """A line with carriage returns: redrawn bars, the mark that a record continues, or the line ends of a terminal."""
-        terminal_end = line.endswith("\r") and self._terminal
-        if terminal_end:
-            line = line[:-1]
-        elif not line.endswith("\r"):
-            self._terminal = False
-        continues = line.endswith("\r")
-        pieces = [piece for piece in line.split("\r") if piece]
-        opened = self._continues
-        self._continues = None
-        for piece in pieces:
-            self._line(piece, opened)
-            opened = None
-        if continues and pieces:
-            found = HEADER.match(pieces[-1])
-            key = self._continuation_key(found) if found else None
-            self._continues = key
-            if key is None:
-                self._terminal = True  # no record continues without a header, so this is how all lines end here
+        """A line with carriage returns, or one that may continue a record whose last line had one."""
+        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
+            self._unwrapped(framed)
+            return
+        parts, goes_on = self._returns.split(line)
+        if not parts:
+            return
+        headless = self.levels[UNKNOWN_LEVEL]
+        first = HEADER.match(parts[0])
+        if first and first[4]:
+            self._line(parts[0])  # what stands behind a return in a record is its text
+        else:
+            for part in parts:
+                self._line(part)
+        self.levels[UNKNOWN_LEVEL] = min(self.levels[UNKNOWN_LEVEL], headless + 1)  # a redrawn bar is one physical line
+        if goes_on:
+            last = first if first and first[4] else HEADER.match(parts[-1])
+            key = (last[4], last[5]) if last and last[4] else None
+            self._returns.goes_on((last[1] or "") + (last[2] or "") if last else "", key)
 
-    @staticmethod
-    def _continuation_key(found: re.Match[str]) -> _Header | None:
-        process, identity, _, stamp, where = found.groups()
-        return ((process or "") + (identity or ""), stamp, where) if stamp else None
-
-    # -- lines to records ----------------------------------------------------------------------------------------------
-
-    def _line(self, line: str, opened: _Header | None = None) -> None:
-        """One line; `opened` is the header of the line before, when that line said that its record continues."""
-        if len(line) > LINE_LIMIT:
-            line = line[:LINE_LIMIT]
-            self.cut_lines += 1
-        self._one(line, opened)
+    def _line(self, line: str) -> None:
+        self._one(self._buffer.cut(line))
         while self._glued:
             self._one(self._glued.pop())
 
-    def _one(self, line: str, opened: _Header | None = None) -> None:
+    def _one(self, line: str) -> None:
         found = HEADER.match(line)
         if found is None:
             self._headless(line)
@@ -245,9 +203,8 @@ class LogStream:
                 self._learn_access_prefix(line[: found.end()])
             self._server_line(line, found.end(), self._head(process, identity, level))
             return
-        if opened and opened != self._continuation_key(found):
-            self._terminal, opened = True, None  # its line end belongs to the terminal: another record follows
-        self._record(line, found.end(), self._head(process, identity, level, stamp, where), continued=opened is not None)
+        continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, where))
+        self._record(line, found.end(), self._head(process, identity, level, stamp, where), continued=continued)
 
     def _head(self, process: str | None, identity: str | None, level: str, stamp: str = "", where: str = "") -> Head:
         clock = self.clock
@@ -257,16 +214,16 @@ class LogStream:
             if len(self._origins) >= _PROCESS_LIMIT:
                 self._origins.clear()
             origin = self._origins[process, identity] = Origin(process or "", identity or "")
-        return Head(origin, level, time, where, None, self._wrapped_time)
+        return Head(origin, level, time, where, None, self._wrapped_time, "logger" in where and _USER_TEXT.match(where) is not None)
 
     def _learn_access_prefix(self, prefix: str) -> None:
         if prefix not in self._access_prefixes:
             self._access_prefixes = (*self._access_prefixes[-_ACCESS_PREFIXES + 1 :], prefix)
 
     def _server_line(self, line: str, start: int, head: Head) -> None:
-        """A line of uvicorn: an access line, or one of its life cycle."""
-        at = line.find(access.MARK, start)
-        code = access.response_class(line[at:]) if at >= 0 else ""
+        """A line of uvicorn: an access line, or one of its life cycle. A client on a Unix socket has no address."""
+        at = line.find(access.MARK, max(start - 1, 0), start + _LONGEST_CLIENT)
+        code = access.response_class(line[at:]) if at >= 0 and " " not in line[start:at] else ""
         if code:
             self._responses[code] += 1
             if self._responses_in_order:
@@ -277,34 +234,49 @@ class LogStream:
 
     def _record(self, line: str, start: int, head: Head, *, continued: bool = False) -> None:
         """A line behind the engine's own header; `continued` when it surely is no first line of a record."""
-        where = head.where
-        if "logger" in where and _USER_TEXT.match(where):
+        if head.quotes_users:
             return
         event: Event | None = None
         matched = not continued and (event := self._match(self._records, line, start, head)) is not None
-        if head.level not in ALARMING:
-            if not matched:
-                self.runtime = self.runtime or "vllm"
+        if head.level in ALARMING:
+            self._alarming_record(line, start, head, event, continued=continued)
+        elif matched:
+            self._explained = True
+        elif continued:
+            if self._explained:
                 self._match(self._continuations, line, start, head)
-            return
-        who, key = head.origin.who, (head.time, where)
-        if not matched:
+        else:
+            self.runtime = self.runtime or "vllm"
+            # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
+            self._explained = not line[start:].strip()
+
+    def _alarming_record(self, line: str, start: int, head: Head, event: Event | None, *, continued: bool) -> None:
+        """A warning or an error: its further lines may hold the exception that caused it."""
+        who, key = head.origin.who, (head.time, head.where)
+        if event is None:
             last = self._last_records.get(who)
             same = last is not None and last.key == key
-            if same or continued:
-                self._match(self._exceptions, line, start, head._replace(parent=last.event if last and same else None))
+            if continued or same:
+                if last is not None and same:
+                    self._further_line(line, start, head, last)
                 return
             event = self._match(self._exceptions, line, start, head)
             self.unrecognised[head.level] += event is None
         if len(self._last_records) >= _PROCESS_LIMIT:
             self._last_records.clear()
-        self._last_records[who] = _Record(key, event)
+        self._last_records[who] = _Record(key, event, line.startswith(_TRACEBACK, start))
+
+    def _further_line(self, line: str, start: int, head: Head, record: _Record) -> None:
+        """Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent."""
+        if record.raised:
+            self._match(self._exceptions, line, start, head._replace(parent=record.event))
+        elif line.startswith(_TRACEBACK, start):
+            self._last_records[head.origin.who] = record._replace(raised=True)
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with the engine's header: wrapped, JSON, of another library, or of nobody."""
         if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
-            if framed.line is not None:
-                self._unwrapped(framed.line.rstrip("\r"), framed.time)
+            self._unwrapped(framed)
             return
         if line.startswith("{") and self._json(line):
             return
@@ -323,9 +295,15 @@ class LogStream:
         before = BEFORE_HEADER.match(line)
         return before[1] + line[before.end() :] if before else ""
 
-    def _unwrapped(self, line: str, time: str | None) -> None:
-        self._wrapped_time, self._nesting = time, self._nesting + 1
-        self._line(line)
+    def _unwrapped(self, framed: Framed) -> None:
+        line = framed.line
+        if line is None:
+            return
+        self._wrapped_time, self._nesting = framed.time, self._nesting + 1
+        if "\r" in line or self._returns.open:
+            self._physical_line(line)
+        else:
+            self._line(line)
         self._wrapped_time, self._nesting = None, self._nesting - 1
 
     def _json(self, line: str) -> bool:
@@ -337,13 +315,12 @@ class LogStream:
         head = self._head(record.process, record.identity, level, record.time, record.where)
         first = record.lines[0]
         if record.where.startswith("uvicorn"):
-            self._server_line(f" - {first}" if first.startswith('"') else first, 0, head)
+            self._server_line(first, 0, head)
             return True
         self._last_records.pop(head.origin.who, None)  # each object is a record of its own, whatever its time
         self._record(first, 0, head)
-        if not _USER_TEXT.match(head.where):
-            for each in record.lines[1:]:
-                self._record(each, 0, head, continued=True)
+        for each in record.lines[1:]:
+            self._record(each, 0, head, continued=True)
         return True
 
     def _foreign(self, line: str) -> None:
@@ -419,8 +396,3 @@ class LogStream:
         if counts:
             self._found.append((HttpResponses(counts), head))
             self._responses.update(_NO_RESPONSES)
-
-    def _take(self) -> list[Found]:
-        self._flush_responses(Head(NOBODY, UNKNOWN_LEVEL, self.clock.last))
-        found, self._found = self._found, []
-        return found

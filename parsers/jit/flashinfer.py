@@ -3,7 +3,7 @@
 import re
 
 from parsers.events import CompileBegan, CompileEnded
-from parsers.rules import Scope, Series, rule
+from parsers.rules import Scope, compile_series, rule
 
 
 @rule(
@@ -13,7 +13,7 @@ from parsers.rules import Scope, Series, rule
     source=("[Autotuner]: Autotuning process starts ...", "[Autotuner]: Autotuning process ends"),
     samples={"0.26.0": "[Autotuner]: Autotuning process starts ..."},
     scope=Scope.BARE,
-    emits=[Series("jit_events_total", {"backend": "flashinfer", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("flashinfer", "autotune", timed=True),
 )
 def flashinfer_autotune(found: re.Match[str]) -> CompileBegan | CompileEnded:
     """Both ends carry milliseconds."""

@@ -3,7 +3,7 @@
 import re
 
 from parsers.events import CompileBegan, CompileEnded
-from parsers.rules import Scope, Series, rule
+from parsers.rules import Scope, compile_series, rule
 
 
 @rule(
@@ -16,7 +16,7 @@ from parsers.rules import Scope, Series, rule
         "0.33.0": "TileLang completes to compile kernel `hc_pre_kernel`",
     },
     scope=Scope.BARE,
-    emits=[Series("jit_events_total", {"backend": "tilelang", "event": "compile", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("tilelang", "compile", timed=True),
 )
 def tilelang_compile(found: re.Match[str]) -> CompileBegan | CompileEnded:
     """A load from TileLang's disk cache prints neither line."""

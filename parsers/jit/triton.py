@@ -3,7 +3,7 @@
 import re
 
 from parsers.events import Compiled, CompileTook
-from parsers.rules import Scope, Series, rule
+from parsers.rules import Scope, compile_series, rule
 from parsers.units import DECIMAL
 
 
@@ -17,7 +17,7 @@ from parsers.units import DECIMAL
         "0.26.0": "Triton autotuning for function fused_moe_kernel,",
     },
     scope=Scope.BARE,
-    emits=[Series("jit_events_total", {"backend": "triton", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("triton", "autotune", timed=True),
 )
 def triton_autotune(found: re.Match[str]) -> Compiled:
     """A kernel was tuned for a new key."""

@@ -2,11 +2,17 @@
 
 import re
 
+from parsers.rules import Series
+
 _LIBRARIES = (
     ("nixl", re.compile(r"(?:.*/)?(?:nixl|serdes|ucx_backend|ucx_utils|config)\w*\.(?:cpp|h|cc)\b", re.ASCII)),
     ("nccl", re.compile(r"(?:.*/)?(?:ProcessGroupNCCL|NCCLUtils)\w*\.[ch]pp\b", re.ASCII)),
     ("mooncake", re.compile(r"(?:.*/)?(?:transfer_\w+|worker_pool|rdma_\w+|store_py|client)\.(?:cpp|h)\b", re.ASCII)),
 )
+
+
+EMITS = [Series("transport_errors_total", {"library": library}) for library in ("nixl", "nccl")]
+"""What native records can raise beside any engine."""
 
 
 def transport_library(where: str) -> str:

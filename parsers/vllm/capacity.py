@@ -67,7 +67,9 @@ def reserved_memory(found: re.Match[str]) -> KvCacheBytes:
     return KvCacheBytes(float(found[2]) * GIB)
 
 
-_USED = re.compile(r"(\d+(?:\.\d+)?) GiB for (weights?|peak activation|non-torch memory|CUDAGraph memory|NPU graph memory)", re.ASCII)
+_USED = re.compile(
+    r"(?<![\d.])(\d{1,9}(?:\.\d{1,9})?) GiB for (weights?|peak activation|non-torch memory|CUDAGraph memory|NPU graph memory)", re.ASCII
+)
 _PARTS = {
     "weight": "weights",
     "weights": "weights",

@@ -3,7 +3,7 @@
 import re
 
 from parsers.events import CompileCache, Compiled, CompileTook
-from parsers.rules import Scope, Series, rule
+from parsers.rules import Scope, Series, compile_series, rule
 from parsers.units import DECIMAL, label
 
 _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
@@ -11,7 +11,8 @@ _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
 
 @rule(
     anchor=tuple(f"{backend} {kernel}JIT compilation during inference: " for backend in _BACKENDS for kernel in ("kernel ", "")),
-    pattern=r"(Triton|TileLang|CuTeDSL) (?:kernel )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike)",
+    pattern=r"(Triton|TileLang|CuTeDSL) (?:kernel )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike"
+    r"(?:; consider extending warmup to cover this shape/config\.)?+)",
     source="%s %s during inference: %s%s. This causes a latency spike; consider extending warmup to cover this shape/config.",
     samples={
         "0.26.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider extending warmup to "
@@ -20,14 +21,14 @@ _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
         "latency spike; consider extending warmup to cover this shape/config.",
     },
     since="0.26",
-    emits=[Series("jit_events_total", {"backend": backend, "event": "compile", "phase": "serving"}) for backend in _BACKENDS.values()],
+    emits=[series for backend in _BACKENDS.values() for series in compile_series(backend, "compile", "serving")],
 )
 def jit_monitor(found: re.Match[str]) -> Compiled:
     """Once per kernel and process, on local rank 0: distinct kernels, a lower bound of compiles."""
     return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True)
 
 
-_GRAPH = [Series("jit_events_total", {"backend": "inductor", "event": "compile", "phase": phase}) for phase in ("startup", "serving")]
+_GRAPH = compile_series("inductor", "compile", timed=True)
 
 
 @rule(
@@ -66,7 +67,7 @@ def graph_loaded(_: re.Match[str]) -> CompileCache:
         "0.33.0": "torch._dynamo hit config.recompile_limit (8)",
     },
     scope=Scope.RECORD | Scope.BARE,
-    emits=[Series("jit_events_total", {"backend": "inductor", "event": "recompile", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("inductor", "recompile"),
 )
 def recompiled(_: re.Match[str]) -> Compiled:
     """A cache that could not be used, or a model that compiled so often that dynamo gave up."""
@@ -79,7 +80,7 @@ def recompiled(_: re.Match[str]) -> Compiled:
     source=(),  # inductor's own wording
     samples={"0.26.0": "SingleProcess AUTOTUNE benchmarking takes 0.4124 seconds and 1.2034 seconds precompiling for 18 choices"},
     scope=Scope.BARE,
-    emits=[Series("jit_events_total", {"backend": "inductor", "event": "autotune", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("inductor", "autotune", timed=True),
 )
 def gemm_autotuned(found: re.Match[str]) -> Compiled:
     """Inductor tried kernels for a matrix product (max-autotune)."""
@@ -92,7 +93,7 @@ def gemm_autotuned(found: re.Match[str]) -> Compiled:
     source=("JIT compiling FMHA variant: %s", "JIT compiling %s", "Compiled %s in %.1fs"),
     samples={"0.26.0": "JIT compiling FMHA variant: h128_causal", "0.33.0": "Compiled h128_causal in 14.2s"},
     since="0.26",
-    emits=[Series("jit_events_total", {"backend": "nvcc", "event": "compile", "phase": phase}) for phase in ("startup", "serving")],
+    emits=compile_series("nvcc", "compile", timed=True),
 )
 def attention_compiled(found: re.Match[str]) -> Compiled | CompileTook:
     """The SM100 attention kernels, which nvcc builds; 0.26 tells only the beginning."""

@@ -46,7 +46,7 @@ def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
 
 @rule(
     anchor="Handshake ",
-    pattern=r"Handshake (?:with \S{1,256} failed|failed for request (\S{1,256}))",
+    pattern=r"Handshake (?:with \S{1,256} failed|failed for request (\S{1,256})\S*+)",
     source=("Handshake with %s failed", "Handshake failed for request %s"),
     samples={"0.10.2": "Handshake with 6f1e failed", "0.11.0": "Handshake failed for request chatcmpl-1"},
     until="0.13",
@@ -81,7 +81,9 @@ def push_failure(found: re.Match[str]) -> KvTransferFailure:
 
 @rule(
     anchor=("Timeout waiting for P side ready: ", "RDMA read TIMED OUT for req ", "RDMA transfer failed for request "),
-    pattern=(r"(?:(Timeout waiting for P side ready: )|(RDMA read TIMED OUT for req )|RDMA transfer failed for request )([^\s,]{1,256})"),
+    pattern=(
+        r"(?:(Timeout waiting for P side ready: )|(RDMA read TIMED OUT for req )|RDMA transfer failed for request )([^\s,]{1,256})\S*+"
+    ),
     source=("Timeout waiting for P side ready: %s", "RDMA read TIMED OUT for req %s after %.1fs", "RDMA transfer failed for request %s"),
     samples={
         "0.26.0": "Timeout waiting for P side ready: cmpl-1",
@@ -101,7 +103,7 @@ def other_failure(found: re.Match[str]) -> KvTransferFailure:
 
 @rule(
     anchor="Skipping KV post-processing for failed request ",
-    pattern=r"Skipping KV post-processing for failed request (\S{1,256})",
+    pattern=r"Skipping KV post-processing for failed request (\S{1,256})\S*+",
     source="Skipping KV post-processing for failed request %s",
     samples={"0.26.0": "Skipping KV post-processing for failed request cmpl-1"},
     since="0.26",
@@ -113,7 +115,7 @@ def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
 
 @rule(
     anchor="Recovered from KV load failure: ",
-    pattern=r"Recovered from KV load failure: (\d+) request\(s\) rescheduled \((\d+) tokens affected\)",
+    pattern=r"Recovered from KV load failure: (\d{1,15}) request\(s\) rescheduled \((\d{1,15}) tokens affected\)\.?",
     source="Recovered from KV load failure: %d request(s) rescheduled (%d tokens affected).",
     samples={"0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected)."},
     emits=[Series("kv_recomputed_requests_total"), Series("kv_recomputed_tokens_total")],
@@ -125,7 +127,7 @@ def load_recovered(found: re.Match[str]) -> KvRecomputed:
 
 @rule(
     anchor="Failing ",
-    pattern=r"Failing (\d+) request\(s\) due to KV load failure",
+    pattern=r"Failing (\d{1,15}) request\(s\) due to KV load failure",
     source="Failing %d request(s) due to KV load failure (failure_policy=fail, %d tokens affected). Request IDs: %s",
     samples={"0.26.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: {'cmpl-1'}"},
     emits=[Series("kv_load_failed_requests_total")],

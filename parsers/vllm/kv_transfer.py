@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 
 from parsers.events import (
     NOTHING,
@@ -17,9 +18,9 @@ from parsers.events import (
 from parsers.rules import Scope, Series, rule
 from parsers.units import MIB, MILLISECOND
 
-_PAIR = re.compile(r"([A-Z][^=,]*+)=(\d[\d.e+-]*+|nan)", re.ASCII)
-_NESTED = re.compile(r"(\w*Connector)=\{([^{}]*)\}", re.ASCII)
-_NESTED_PAIR = re.compile(r"'([^']+)': (?:np\.float\d+\()?(\d[\d.e+-]*|nan)", re.ASCII)
+_NUMBER = r"(\d[\d.e+-]{0,31}|nan)"
+_NESTED = re.compile(r"\b(\w{0,48}Connector)=\{([^{}]{0,2048})\}", re.ASCII)
+_NESTED_PAIR = re.compile(rf"'([^']{{1,48}})': (?:np\.float\d+\()?{_NUMBER}", re.ASCII)
 _TRANSFERS = "Num successful transfers"
 _POST = "Avg post time (ms)"
 _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
@@ -27,7 +28,10 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
 
 @rule(
     anchor="KV Transfer metrics: ",
-    pattern=r"KV Transfer metrics: (Num successful transfers=\d+, [^\n]*|\w*Connector=\{[^\n]*\})",
+    pattern=(
+        r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][\w ()/]{0,47}+=(?:\d[\d.e+-]{0,31}+|nan))++"
+        r"|\w{0,48}Connector=\{[^\n]*\})"
+    ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),
     samples={
         "0.26.0": "KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=7.574, P90 xfer time (ms)=8.017, Avg post time (ms)=1.93, "
@@ -37,17 +41,16 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
         "Num KV expired reqs=0, Num notifs after expiry=0",
     },
     since="0.14",
-    emits=[Series(family) for family in (*_FAMILIES, "kv_transfer_post_seconds_total", "kv_transfer_empty_intervals_total")],
+    emits=[
+        *(Series(family) for family in (*_FAMILIES, "kv_transfer_post_seconds_total", "kv_transfer_empty_intervals_total")),
+        Series("kv_transfer_reported_failures_total", since="0.32"),
+    ],
 )
 def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | Nothing:
     """One interval of the connector, summed over the TP ranks of one engine. MB are MiB; a failure-only interval has 0 transfers."""
     text = found[1]
     if text.startswith(_TRANSFERS):
-        try:
-            pairs = dict([part.split("=") for part in text.split(", ")])
-        except ValueError:  # a value with a comma or an equals sign in it
-            pairs = dict(_PAIR.findall(text))
-        return _interval("", pairs)
+        return _interval("", dict([part.split("=") for part in text.split(", ")]))
     for connector, body in _NESTED.findall(text):
         values = dict(_NESTED_PAIR.findall(body))
         if _TRANSFERS in values:
@@ -59,13 +62,16 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
     get, post, failed = values.get, values.get(_POST), values.get("Num failed transfers")
     # Mooncake's line has the same keys but for the post time.
     name = connector.removesuffix("Connector").lower() if connector else "mooncake" if post is None else "nixl"
+    transfers, mean, size = float(values[_TRANSFERS]), float(get("Avg xfer time (ms)", 0)), float(get("Avg MB per transfer", 0))
+    if not isfinite(transfers * mean + transfers * size):
+        raise ValueError
     return KvTransferInterval(
         name,
-        float(values[_TRANSFERS]),
-        float(get("Avg xfer time (ms)", 0)) * MILLISECOND,
+        transfers,
+        mean * MILLISECOND,
         float(get("P90 xfer time (ms)", 0)) * MILLISECOND,
         None if post is None else float(post) * MILLISECOND,
-        float(get("Avg MB per transfer", 0)) * MIB,
+        size * MIB,
         float(get("Throughput (MB/s)", 0)) * MIB,
         float(get("Avg number of descriptors", 0)),
         None if failed is None else float(failed),

@@ -13,6 +13,7 @@ _ARGUMENT = re.compile(
     r"|(?P<kv_key>kv_connector|kv_role|kv_load_failure_policy)='(?P<kv>[^']*)'",
     re.ASCII,
 )
+_UNCOMPARED = re.compile(r"'enforce_handshake_compat': (?:False|'false')")
 _ARGUMENT_SETTINGS = {
     "served_model_name": "model",
     "model": "model_path",
@@ -52,12 +53,14 @@ def arguments(found: re.Match[str]) -> EngineSettings:
         setting = _ARGUMENT_SETTINGS.get(key)
         if setting and value:
             values.setdefault(setting, base_name(value) if setting in ("model", "model_path") else label(value))
+    if _UNCOMPARED.search(found[1]):
+        values["handshake_compat"] = "off"
     return EngineSettings(values, complete=True)
 
 
 _CONFIG = re.compile(
     r"\b(?P<key>max_seq_len|tensor_parallel_size|pipeline_parallel_size|data_parallel_size|kv_cache_dtype|served_model_name|model)="
-    r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]+))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]*?num_spec_tokens=(?P<drafts>\d+))?",
+    r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]+))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]{0,400}?num_spec_tokens=(?P<drafts>\d+))?",
     re.ASCII,
 )
 _CONFIG_SETTINGS = {

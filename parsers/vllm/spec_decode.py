@@ -13,7 +13,7 @@ _EMITS = (Series("spec_drafts_total"), Series("spec_draft_tokens_total"), Series
     anchor="SpecDecoding metrics: ",
     pattern=(
         r"SpecDecoding metrics: Mean acceptance length: (\d+\.\d+|nan), Accepted throughput: [\d.]+ tokens/s, "
-        r"Drafted throughput: [\d.]+ tokens/s, Accepted: (\d+) tokens, Drafted: (\d+) tokens, "
+        r"Drafted throughput: [\d.]+ tokens/s, Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens, "
         r"Per-position acceptance rate: ([\d.an, ]{0,512})Avg Draft acceptance rate: (\d+\.\d+|nan)%"
     ),
     source="SpecDecoding metrics: Mean acceptance length: %.2f",
@@ -39,7 +39,7 @@ def spec_interval(found: re.Match[str]) -> SpecInterval:
 
 @rule(
     anchor="SpecDecoding metrics: Draft acceptance rate: ",
-    pattern=r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, Accepted: (\d+) tokens, Drafted: (\d+) tokens",
+    pattern=r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens",
     source="SpecDecoding metrics: Draft acceptance rate: %.1f%%, Accepted: %d tokens, Drafted: %d tokens",
     samples={"0.8.3": "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"},
     until="0.9",
@@ -53,8 +53,8 @@ def first_spec_interval(found: re.Match[str]) -> SpecInterval:
 @rule(
     anchor="Speculative metrics: ",
     pattern=(
-        r"Speculative metrics: Draft acceptance rate: (\d+\.\d+|nan),[^\n]{0,200}? Number of accepted tokens: (\d+), "
-        r"Number of draft tokens: (\d+)"
+        r"Speculative metrics: Draft acceptance rate: (\d+\.\d+|nan),[^\n]{0,200}? Number of accepted tokens: (\d{1,15}), "
+        r"Number of draft tokens: (\d{1,15})"
     ),
     source=("Speculative metrics: Draft acceptance rate: %.3f", "Number of accepted tokens: %d", "Number of draft tokens: %d"),
     samples={

@@ -99,7 +99,7 @@ def v0_prefix_hits(found: re.Match[str]) -> PrefixHits:
 
 @rule(
     anchor="Sequence group ",
-    pattern=r"Sequence group \S{1,256} is preempted by [^\n]{0,400}total_(?:num_cumulative_preemption|cumulative_preemption_cnt)=(\d++)",
+    pattern=r"Sequence group \S{1,256} is preempted by [^\n]{0,400}total_(?:num_cumulative_preemption|cumulative_preemption_cnt)=(\d{1,15})",
     source="Sequence group %s is preempted by %s mode because there is not enough KV cache space.",
     samples={
         "0.6.6": "Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space. This can affect "

@@ -67,7 +67,6 @@ def test_state_follows_the_lines_in_their_order(lines: list[str], state: str, re
     assert ready == reading.value("engine_ready")
 
 
-@pytest.mark.xfail(strict=True, reason="an INFO record without a rule does not tell the runtime on the short path for plain lines")
 def test_engine_is_known_by_its_header_alone() -> None:
     """A vLLM record that no rule knows still tells that vLLM writes this log."""
     reading = read(line("Resolved architecture: X"))
@@ -129,7 +128,6 @@ def test_core_line_of_the_second_start_folds_into_it() -> None:
     assert "serving" == reading.state
 
 
-@pytest.mark.xfail(strict=True, reason="after a failure any start line begins a new process, also another process of the same start")
 def test_other_engine_core_of_a_failed_start_is_no_new_start() -> None:
     """DP engine 1 prints its start line a second after DP engine 0 failed: one start, one failed engine."""
     reading = read(

@@ -232,7 +232,6 @@ def test_checks_are_evaluated_whatever_the_role() -> None:
     assert "not_judged" == reading.verdict
 
 
-@pytest.mark.xfail(strict=True, reason="enforce_handshake_compat is not read, so that a check that compares nothing passes")
 def test_passed_without_comparing_proves_no_compatibility() -> None:
     """With enforce_handshake_compat: false vLLM prints `passed` as well."""
     more = "kv_connector_extra_config={'enforce_handshake_compat': False}, "
@@ -240,7 +239,6 @@ def test_passed_without_comparing_proves_no_compatibility() -> None:
     assert "unknown" == read(*decode(more=more), PASSED).check("compatibility")
 
 
-@pytest.mark.xfail(strict=True, reason="the last line wins: a rank that passes hides another rank's mismatch")
 def test_one_rank_that_passes_does_not_hide_the_mismatch_of_another() -> None:
     """Every local rank has to pass."""
     reading = read(*decode(), *MISMATCH, line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK1))
@@ -305,7 +303,6 @@ def test_read_after_expiry_leaves_the_window_as_well() -> None:
     assert "proven" == reading.verdict
 
 
-@pytest.mark.xfail(strict=True, reason="each DP engine's line closes a period: with two engines the window is one interval")
 def test_window_is_two_intervals_of_the_engine_whatever_its_dp_size() -> None:
     """Both DP engines print a line an interval; the failure is one interval old."""
     reading = read(*decode(), skipped(at="03:14:05"))
@@ -341,7 +338,6 @@ def test_idle_does_not_hide_what_is_wrong() -> None:
     assert "router_bypass" == reading.verdict
 
 
-@pytest.mark.xfail(strict=True, reason="idle needs a timed line after five minutes, and an idle vLLM prints none: not reached live")
 def test_idle_is_reached_live_though_the_log_is_silent() -> None:
     """Live, the event clock is the arrival time: ten minutes after the last line the engine is idle."""
     reading = Reading()
@@ -351,7 +347,6 @@ def test_idle_is_reached_live_though_the_log_is_silent() -> None:
     assert 1 == reading.value("pd_verdict", "idle", now=start + 600)
 
 
-@pytest.mark.xfail(strict=True, reason="quiet time begins at a periodic line of zeros only, which an engine without traffic never prints")
 def test_engine_that_never_had_traffic_is_idle() -> None:
     """Ready for half an hour, and not one request."""
     assert "idle" == read(*decode(), line("x", API, "03:45:00")).verdict
@@ -449,9 +444,6 @@ def test_failed_load_means_what_the_version_makes_of_it(version: str, policy: st
     assert verdict == reading.verdict
 
 
-@pytest.mark.xfail(
-    strict=True, reason="with an unknown version a failed load counts as none: no_recompute passes and the verdict is proven"
-)
 def test_failed_load_of_an_unknown_version_is_not_waved_through() -> None:
     """Whichever version it is, the prompt was computed again, failed or used as it was."""
     start = [connector("kv_consumer"), READY]
@@ -461,7 +453,6 @@ def test_failed_load_of_an_unknown_version_is_not_waved_through() -> None:
     assert "proven" != reading.verdict
 
 
-@pytest.mark.xfail(strict=True, reason="a periodic line between the worker's and the scheduler's word makes corruption_risk of a recovery")
 def test_periodic_line_between_worker_and_scheduler_changes_nothing() -> None:
     """The engine recovers a moment later; the API server printed its line in between."""
     lines = [*decode("0.26.0"), *healthy("03:14:10"), failure("transfer_failed"), skipped()]

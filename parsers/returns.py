@@ -1,0 +1,50 @@
+"""What a carriage return means: a redrawn progress bar, a record that goes on in the next line, or a terminal's line end."""
+
+from typing import TypeAlias
+
+Key: TypeAlias = tuple[str, str]
+"""Time and source line in a header: what all lines of one record repeat."""
+
+_TERMINAL_SIGNS = 3
+_PROCESS_LIMIT = 256
+
+
+class CarriageReturns:
+    r"""Follows the records that are open because their last line ended in `\r`.
+
+    vLLM ends each line of a record but the last in `\r\n` and repeats the header. A terminal ends every line so, and a line
+    that goes on in `\r\r\n`.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[str, Key] = {}
+        """By process, the record that its next line continues."""
+        self._signs = 0
+
+    def split(self, line: str) -> tuple[list[str], bool]:
+        """The parts of a line between carriage returns, and whether its record goes on."""
+        if not line.endswith("\r"):
+            self._signs = 0
+        elif self._signs >= _TERMINAL_SIGNS:
+            line = line[:-1]
+        return [part for part in line.split("\r") if part], line.endswith("\r")
+
+    def plain_line(self) -> None:
+        """A line without any carriage return: this is no terminal."""
+        self._signs = 0
+
+    def continues(self, who: str, key: Key) -> bool:
+        """Whether a line with this header belongs to the open record of its process."""
+        opened = self.open.pop(who, None)
+        if self.open:
+            self.open = {process: each for process, each in self.open.items() if each[0] == key[0]}
+        if opened is not None and opened != key:
+            self._signs += 1  # the record before was complete
+        return opened == key
+
+    def goes_on(self, who: str, key: Key | None) -> None:
+        """The line before ended in a carriage return; without a header it cannot be a record that goes on."""
+        if key is None:
+            self._signs += 1
+        elif len(self.open) < _PROCESS_LIMIT:
+            self.open[who] = key
