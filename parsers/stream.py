@@ -130,10 +130,11 @@ class LogStream:
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = access.known(), access.MARK, self._heads, self.clock
+        prefixes = self._access_prefixes
         if lines:
             self._returns.plain_line()
         for line in lines:
-            if line.startswith(self._access_prefixes):
+            if line.startswith(prefixes):
                 code = requests.get(line[line.find(mark, _SHORTEST_ACCESS_PREFIX, _LONGEST_HEADER) :])
                 if code is not None and not self._responses_in_order:
                     levels["INFO"] += 1
@@ -146,12 +147,13 @@ class LogStream:
                 found = header(line)
                 if found is None or found.end() != end:
                     self._line(line)
+                    prefixes = self._access_prefixes
                     continue
                 head = self._remember_head(line[:end], found)
-            clock.last, clock.text = head.time, ""
-            level = head.level
-            levels[level] += 1
-            if level != "INFO" or line[end : end + KEY_LENGTH] in table or line[end : end + 1] in VARIABLE_STARTS:
+            elif clock.last is not head.time:
+                clock.last, clock.text = head.time, ""
+            levels[head.level] += 1
+            if line[end : end + KEY_LENGTH] in table or head.level != "INFO" or line[end : end + 1] in VARIABLE_STARTS:
                 self._record(line, end, head)
                 if self._glued:
                     self._line(self._glued.pop())
