@@ -29,7 +29,7 @@ docs: $(VENV)/installed
 
 # Rewrite the golden expositions after a change that is meant; read the diff.
 goldens: $(VENV)/installed
-	$(PYTEST) tests/test_goldens.py --update-goldens
+	$(PYTEST) tests/test_goldens.py tests/test_rule_goldens.py --update-goldens
 
 bench: $(VENV)/installed
 	$(BIN)/python bench/throughput.py

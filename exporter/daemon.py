@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class FollowedSource:
             path: StdinFollower() if path == STDIN else Follower(Path(path), start_at=config.start_at) for path in config.paths
         }
         self.live = False
+        self.faults = 0
 
     def read(self, limit: int) -> bool:
         """Read up to `limit` bytes; whether there may be more. What was there before the first end of file is history."""
@@ -78,6 +80,7 @@ class FollowedSource:
         yield from self.source.samples(now)
         stats = [follower.stats for follower in self.followers.values()]
         yield Sample("source_up", (), all(each.up for each in stats))
+        yield Sample("source_faults_total", (), self.faults)
         for family, total in _TOTALS.items():
             yield Sample(family, (), sum(getattr(each, total) for each in stats))
 
@@ -134,7 +137,7 @@ class Daemon:
             busy = False
             for each in self.sources:
                 with self._lock:
-                    busy = each.read(SCRAPE_READ_BYTES // 2) or busy
+                    busy = _read_safely(each, SCRAPE_READ_BYTES // 2) or busy
             if not busy:
                 if not self.ready:
                     logger.info("history read")
@@ -147,10 +150,21 @@ class Daemon:
         snapshots = []
         for each in self.sources:
             with self._lock:
-                each.read(SCRAPE_READ_BYTES)
+                _read_safely(each, SCRAPE_READ_BYTES)
                 source = each.source
                 snapshots.append(SourceSnapshot(source.name, source.runtime, source.labels, each.samples(now)))
         return snapshots
+
+
+def _read_safely(source: FollowedSource, limit: int) -> bool:
+    """Read a source; a fault of ours in it must not end the others. Its text is not told: it may quote the log."""
+    try:
+        return source.read(limit)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the daemon goes on
+        frames = traceback.extract_tb(error.__traceback__)
+        logger.error("source %s: %s in %s", source.source.name, type(error).__name__, frames[-1].name)  # noqa: TRY400
+        source.faults += 1
+        return False
 
 
 def _written_at(path: str, default: float) -> float:

@@ -138,6 +138,7 @@ FAMILIES: dict[str, Family] = {
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
     "source_up": _own("gauge", "", "1 when the log is open."),
+    "source_faults_total": _own("counter", "", "Reads that ended in a fault of this exporter: a bug, please report it."),
     "source_lag_bytes": _own("gauge", "", "Bytes of the log that are not read yet."),
     "source_read_bytes_total": _own("counter", "", "Bytes read from the log since this exporter started."),
     "source_rotations_total": _own("counter", "", "Times that another file took the log's place."),

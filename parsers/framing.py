@@ -1,4 +1,4 @@
-"""What a container runtime or a log viewer puts around each line: CRI, docker json-file, the prefix of docker compose."""
+"""What a container runtime or a log viewer puts around each line: CRI, docker json-file, prefixes of compose, kubectl and stern."""
 
 import json
 import re
@@ -11,6 +11,12 @@ PARTIAL_LIMIT = 256 * 1024
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
 # engine-1  | message
 _COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,62} +\| ", re.ASCII)
+# kubectl logs --prefix: [pod/decode-0/engine] message; stern: decode-0 engine message, where a header follows
+_KUBECTL = re.compile(r"\[pod/[\w.-]{1,253}/[\w.-]{1,63}\] ", re.ASCII)
+_STERN = re.compile(
+    r"(?=[a-z0-9.]{1,252}-)[a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} (?=\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?\) |[A-Z]{4,8}(?::| +\d\d-\d\d ))",
+    re.ASCII,
+)
 _DOCKER = '{"log":"'
 
 
@@ -34,9 +40,8 @@ class Framing:
             return Framed(self._joined(stream, line[found.end() :], last=tag == "F"), time)
         if line.startswith(_DOCKER):
             return self._docker(line)
-        if " | " in line and (found := _COMPOSE.match(line)):
-            return Framed(line[found.end() :], None)
-        return None
+        found = _COMPOSE.match(line) if " | " in line else _KUBECTL.match(line) if line.startswith("[pod/") else _STERN.match(line)
+        return Framed(line[found.end() :], None) if found else None
 
     def _docker(self, line: str) -> Framed | None:
         try:

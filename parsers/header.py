@@ -28,6 +28,10 @@ _PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
 BEFORE_HEADER = re.compile(
     rf"({_PREFIX}*+)[\w.:/@|>()\[\]-]{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII
 )
+# A user's own format: [2026-07-14 03:12:07][loggers.py:310][INFO]: message
+BRACKETS = re.compile(r"((?:\[[^\[\]\n]{0,64}\] ?){1,4}):? ?(?=\S)")
+BRACKETED_LEVEL = re.compile(rf"\b{_LEVEL}\b")
+BRACKETED_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?", re.ASCII)
 PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 

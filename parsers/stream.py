@@ -10,6 +10,9 @@ from parsers.header import (
     ALARMING,
     BAR_THEN_HEADER,
     BEFORE_HEADER,
+    BRACKETED_LEVEL,
+    BRACKETED_TIME,
+    BRACKETS,
     FULL_HEADER,
     HEADER,
     LEVELS,
@@ -332,8 +335,11 @@ class LogStream:
         start = prefix.end() if prefix else 0
         native = native_head(line, start)
         if native is None:
-            self.levels[UNKNOWN_LEVEL] += 1
-            self._headerless(line, start, self._head(process, identity, UNKNOWN_LEVEL))
+            if line.startswith("[", start) and (brackets := BRACKETS.match(line, start)):
+                self._bracketed(line, brackets, process, identity)
+            else:
+                self.levels[UNKNOWN_LEVEL] += 1
+                self._headerless(line, start, self._head(process, identity, UNKNOWN_LEVEL))
             return
         level = native.level if native.level in self.levels else UNKNOWN_LEVEL
         self.levels[level] += 1
@@ -345,6 +351,17 @@ class LogStream:
                 self._emit(TransportError(library), head)
             elif not matched:
                 self.unrecognised[level] += 1
+
+    def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
+        """A line behind bracket groups: a header that a user's logging configuration made."""
+        level, time = BRACKETED_LEVEL.search(brackets[1]), BRACKETED_TIME.search(brackets[1])
+        if HEADER.match(line, brackets.end()):
+            self._glued.append(line[brackets.end() :])
+            return
+        head = self._head(process, identity, level[0] if level else UNKNOWN_LEVEL, time[0] if time else "", brackets[1])
+        self.levels[head.level] += 1
+        if not level or self._match(self._records, line, brackets.end(), head) is None:
+            self._headerless(line, brackets.start(), head)
 
     def _headerless(self, line: str, start: int, head: Head) -> None:
         if self._match(self._bare, line, start, head, whole=True) is None:
@@ -387,14 +404,15 @@ class LogStream:
         return None
 
     def _emit(self, event: Event, head: Head) -> None:
-        if self._responses_in_order or type(event) is EngineStarted:
+        if self._responses_in_order:
             self._flush_responses(head)
-            if type(event) is EngineStarted:
-                self._responses_in_order = True  # whether traffic came before the next event decides what that means
+        elif type(event) is EngineStarted:
+            self._flush_responses(head)
+            self._responses_in_order = True  # whether traffic came before the next event decides what that means
         self._found.append((event, head))
 
     def _flush_responses(self, head: Head) -> None:
-        counts = {code: count for code, count in self._responses.items() if count}
-        if counts:
+        if any(self._responses.values()):
+            counts = {code: count for code, count in self._responses.items() if count}
             self._found.append((HttpResponses(counts), head))
             self._responses.update(_NO_RESPONSES)
