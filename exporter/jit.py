@@ -117,7 +117,7 @@ class JitLedger:
             fold.counted = True
             self._counters.add("jit_events_total", backend, event, phase)
             self.last[backend, phase] = head
-            if backend == "inductor":
+            if backend == "inductor" and event == "compile":
                 self._counters.add("compile_cache_total", backend, "miss")
 
     def _took(self, backend: str, phase: str, fold: Fold, seconds: float) -> None:

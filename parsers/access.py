@@ -1,7 +1,6 @@
 """Access lines of uvicorn: `10.0.0.1:41022 - "POST /v1/completions HTTP/1.1" 200 OK`."""
 
 import re
-from collections.abc import Mapping
 
 MARK = ' - "'
 """Stands between the client's address and the request of every access line."""
@@ -11,24 +10,24 @@ _PROBES = ("/metrics", "/ping", "/version", "/v1/models", "/model_info", "/get_m
 _MEMORY = 512
 _LONGEST_KNOWN = 128  # longer ones are looked at each time: nothing a client sends may fill the memory
 
-_known: dict[str, str] = {}
 
+class Requests:
+    """Classifies requests, and remembers the short ones: most of a log's lines are a few requests over and over."""
 
-def response_class(request: str) -> str:
-    """`2xx` to `5xx` of a request that begins at MARK; empty for probes, scrapes and anything that is no access line."""
-    found = _known.get(request)
-    if found is None:
-        found = _classify(request)
-        if len(request) <= _LONGEST_KNOWN and "?" not in request:
-            if len(_known) >= _MEMORY:
-                _known.clear()
-            _known[request] = found
-    return found
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        """By request, its class: for a loop that cannot afford a call a line."""
 
-
-def known() -> Mapping[str, str]:
-    """The requests classified so far, for a loop that cannot afford a call a line."""
-    return _known
+    def response_class(self, request: str) -> str:
+        """`2xx` to `5xx` of a request that begins at MARK; empty for probes, scrapes and anything that is no access line."""
+        found = self.known.get(request)
+        if found is None:
+            found = _classify(request)
+            if len(request) <= _LONGEST_KNOWN and "?" not in request:
+                if len(self.known) >= _MEMORY:
+                    self.known.clear()
+                self.known[request] = found
+        return found
 
 
 def _classify(request: str) -> str:

@@ -15,7 +15,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # The escape byte spelt out (^[) or lost in a paste.
 _BROKEN_COLOUR = re.compile(r"(?:\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
 
-_PREFIXES = r"(?:\(([A-Za-z][\w-]*+)((?: rank=\d++)?(?: pid=\d++)?(?:, ip=[\w.:]++)?)\) )"
+_PREFIXES = r"(?:\(([A-Za-z][\w-]{0,63}+)((?: rank=\d{1,9}+)?(?: pid=\d{1,9}+)?(?:, ip=[\w.:]{1,63}+)?)\) )"
 _LEVEL = r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
 _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 
@@ -31,6 +31,7 @@ BEFORE_HEADER = re.compile(
 # A user's own format: [2026-07-14 03:12:07][loggers.py:310][INFO]: message
 BRACKETS = re.compile(r"((?:\[[^\[\]\n]{0,64}\] ?){1,4}):? ?(?=\S)")
 BRACKETED_LEVEL = re.compile(rf"\b{_LEVEL}\b")
+BRACKETED_SOURCE = re.compile(r"[\w./-]{1,96}\.py(?::\d{1,6})?", re.ASCII)
 BRACKETED_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?", re.ASCII)
 PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
@@ -53,8 +54,8 @@ _NATIVE = (
 _NATIVE_FIRST = frozenset("0123456789[DIWEFC")
 _GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
-_RANK = re.compile(r"(?:DP|PP|PCP|TP|DCP|EP)\d+(?:_|$)", re.ASCII)
-_DP_RANK = re.compile(r"_DP(\d+)|^EngineCore_(\d+)", re.ASCII)
+_RANK = re.compile(r"_((?:DP|PP|PCP|TP|DCP|EP)\d{1,5}(?:_(?:DP|PP|PCP|TP|DCP|EP)\d{1,5}){0,5})$", re.ASCII)
+_DP_RANK = re.compile(r"_DP(\d{1,4})(?:_|$)|^EngineCore_(\d{1,4})$", re.ASCII)
 
 
 class Origin:
@@ -67,7 +68,7 @@ class Origin:
         self.process = process
         self.who = process + identity
         rank, dp_rank = _RANK.search(process), _DP_RANK.search(process)
-        self.rank = process[rank.start() :] if rank else ""
+        self.rank = rank[1] if rank else ""
         """The parallel part as printed (`TP0`, `DP1_TP3`), empty for a plain worker."""
         self.dp_rank = (dp_rank[1] or dp_rank[2]) if dp_rank else "0"
 
@@ -123,6 +124,7 @@ def native_head(text: str, start: int) -> NativeHead | None:
 _FULL_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _VLLM_TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
 _GLOG_TIME = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d++)", re.ASCII)
+_EPOCH = re.compile(r"\d{9,10}\.\d{6}", re.ASCII)
 _ROLLOVER_MONTHS = 6
 _FIRST_YEAR = 2000
 
@@ -160,6 +162,8 @@ class LogClock:
             seconds = _seconds(year, month, day, hour, minute, second) + float(f"0.{found[7] or 0}")
             self.year, self._month = year, month
             return seconds - _zone_seconds(found[8])
+        if _EPOCH.fullmatch(text):
+            return float(text)
         return self.last
 
     def _of_month(self, month: int, day: int, hour: int, minute: int, second: int) -> float:

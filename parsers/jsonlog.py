@@ -1,6 +1,7 @@
 """Log records that are one JSON object a line: the engine's own formatter (vLLM 0.33) and those of a user's dictConfig."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ _TIME = ("asctime", "timestamp", "ts", "time")
 _PROCESS = ("vllm_process_name", "processName")
 _SOURCE = ("name", "logger", "filename")
 _TRACEBACK = ("exc_info", "exc_text", "stack_trace")
+_PROCESS_NAME = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
+_MILLISECONDS_FROM = 1e11
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 
 
@@ -38,13 +41,23 @@ def json_record(line: str) -> JsonRecord | None:
         return None
     pid = entry.get("process")
     return JsonRecord(
-        process=_text(entry, _PROCESS),
+        process=process if _PROCESS_NAME.fullmatch(process := _text(entry, _PROCESS)) else "",
         identity=f" pid={pid}" if isinstance(pid, int) else "",
         level=_LEVELS.get(level, level),
-        time=_text(entry, _TIME),
+        time=_time(entry),
         where=_text(entry, _SOURCE),
         lines=message.split("\n") + _text(entry, _TRACEBACK).split("\n"),
     )
+
+
+def _time(entry: Mapping[str, object]) -> str:
+    """The time as text; a number counts seconds, or milliseconds, since the epoch."""
+    seconds = next((value for name in _TIME if isinstance(value := entry.get(name), int | float)), None)
+    if seconds is None:
+        return _text(entry, _TIME)
+    if seconds > _MILLISECONDS_FROM:
+        seconds /= 1000
+    return f"{seconds:.6f}"
 
 
 def _text(entry: Mapping[str, object], names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from parsers.header import (
     BAR_THEN_HEADER,
     BEFORE_HEADER,
     BRACKETED_LEVEL,
+    BRACKETED_SOURCE,
     BRACKETED_TIME,
     BRACKETS,
     FULL_HEADER,
@@ -31,7 +32,7 @@ from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope
 
-_PROCESS_LIMIT = 256
+_PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
@@ -77,6 +78,7 @@ class LogStream:
         self._framing = Framing()
         self._buffer = LineBuffer()
         self._returns = CarriageReturns()
+        self._requests = access.Requests()
         self._found: list[Found] = []
         self._responses = dict(_NO_RESPONSES)
         self._responses_in_order = True
@@ -132,7 +134,7 @@ class LogStream:
         Access lines and lines that no rule can match end here; records go on with the header that was matched.
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
-        requests, mark, heads, clock = access.known(), access.MARK, self._heads, self.clock
+        requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
         prefixes = self._access_prefixes
         if lines:
             self._returns.plain_line()
@@ -199,6 +201,9 @@ class LogStream:
     def _one(self, line: str) -> None:
         found = HEADER.match(line)
         if found is None:
+            line = strip_broken_colour(line)  # once: taking codes out may put new ones together
+            found = HEADER.match(line)
+        if found is None:
             self._headless(line)
             return
         process, identity, level, stamp, where = found.groups()
@@ -217,7 +222,7 @@ class LogStream:
         origin = self._origins.get((process, identity))
         if origin is None:
             if len(self._origins) >= _PROCESS_LIMIT:
-                self._origins.clear()
+                return Head(NOBODY, level, time, where, None, self._wrapped_time)  # no engine has so many processes
             origin = self._origins[process, identity] = Origin(process or "", identity or "")
         return Head(origin, level, time, where, None, self._wrapped_time, "logger" in where and _USER_TEXT.match(where) is not None)
 
@@ -228,7 +233,7 @@ class LogStream:
     def _server_line(self, line: str, start: int, head: Head) -> None:
         """A line of uvicorn: an access line, or one of its life cycle. A client on a Unix socket has no address."""
         at = line.find(access.MARK, max(start - 1, 0), start + _LONGEST_CLIENT)
-        code = access.response_class(line[at:]) if at >= 0 and " " not in line[start:at] else ""
+        code = self._requests.response_class(line[at:]) if at >= 0 and " " not in line[start:at] else ""
         if code:
             self._responses[code] += 1
             if self._responses_in_order:
@@ -285,9 +290,7 @@ class LogStream:
             return
         if line.startswith("{") and self._json(line):
             return
-        if (plain := strip_broken_colour(line)) != line:
-            self._glued.append(plain)
-        elif "] " in line and (header := self._late_header(line)):
+        if "] " in line and (header := self._late_header(line)):
             self._glued.append(header)
         else:
             self._foreign(line)
@@ -326,6 +329,7 @@ class LogStream:
         self._record(first, 0, head)
         for each in record.lines[1:]:
             self._record(each, 0, head, continued=True)
+        self._glued.clear()  # what looks like a header within an object is text
         return True
 
     def _foreign(self, line: str) -> None:
@@ -354,13 +358,17 @@ class LogStream:
 
     def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
         """A line behind bracket groups: a header that a user's logging configuration made."""
-        level, time = BRACKETED_LEVEL.search(brackets[1]), BRACKETED_TIME.search(brackets[1])
         if HEADER.match(line, brackets.end()):
             self._glued.append(line[brackets.end() :])
             return
-        head = self._head(process, identity, level[0] if level else UNKNOWN_LEVEL, time[0] if time else "", brackets[1])
+        level, time, where = (each.search(brackets[1]) for each in (BRACKETED_LEVEL, BRACKETED_TIME, BRACKETED_SOURCE))
+        head = self._head(
+            process, identity, level[0] if level else UNKNOWN_LEVEL, time[0] if time else "", where[0] if where else ""
+        )  # fmt: skip
         self.levels[head.level] += 1
-        if not level or self._match(self._records, line, brackets.end(), head) is None:
+        if level:
+            self._record(line, brackets.end(), head)
+        else:
             self._headerless(line, brackets.start(), head)
 
     def _headerless(self, line: str, start: int, head: Head) -> None:
@@ -394,7 +402,7 @@ class LogStream:
                     self._glued.append(line[end:])  # line breaks get lost between processes: here begins another record
             try:
                 event = rule.build(found)
-            except (ValueError, ArithmeticError, LookupError, TypeError):
+            except Exception:  # noqa: BLE001 - a failing rule is counted and never stops the others
                 self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
                 return NOTHING
             self.runtime = self.runtime or rule.runtime
@@ -406,8 +414,9 @@ class LogStream:
     def _emit(self, event: Event, head: Head) -> None:
         if self._responses_in_order:
             self._flush_responses(head)
-        elif type(event) is EngineStarted:
+        if type(event) is EngineStarted:
             self._flush_responses(head)
+            self._origins.clear()
             self._responses_in_order = True  # whether traffic came before the next event decides what that means
         self._found.append((event, head))
 

@@ -7,9 +7,9 @@ GIB = 2.0**30
 MILLISECOND = 1e-3
 PERCENT = 1e-2
 
-NUMBER = r"([\d,]+)"
+NUMBER = r"(\d[\d,]{0,20})"
 """A whole number with thousands separators, for `whole`."""
-DECIMAL = r"(-?\d+(?:\.\d+)?)"
+DECIMAL = r"(-?\d{1,15}(?:\.\d{1,9})?)"
 
 _UNSAFE = re.compile(r"[^\w.+/@:-]", re.ASCII)
 _LABEL_LENGTH = 96

@@ -21,6 +21,7 @@ from parsers.units import MIB, MILLISECOND
 _NUMBER = r"(\d[\d.e+-]{0,31}|nan)"
 _NESTED = re.compile(r"\b(\w{0,48}Connector)=\{([^{}]{0,2048})\}", re.ASCII)
 _NESTED_PAIR = re.compile(rf"'([^']{{1,48}})': (?:np\.float\d+\()?{_NUMBER}", re.ASCII)
+_CONNECTORS = frozenset(("nixl", "mooncake", "moriio", "lmcache", "offloading", "p2pnccl", "hf3fs"))
 _TRANSFERS = "Num successful transfers"
 _POST = "Avg post time (ms)"
 _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
@@ -59,23 +60,31 @@ def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | Nothing:
 
 
 def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
-    get, post, failed = values.get, values.get(_POST), values.get("Num failed transfers")
     # Mooncake's line has the same keys but for the post time.
-    name = connector.removesuffix("Connector").lower() if connector else "mooncake" if post is None else "nixl"
-    transfers, mean, size = float(values[_TRANSFERS]), float(get("Avg xfer time (ms)", 0)), float(get("Avg MB per transfer", 0))
-    if not isfinite(transfers * mean + transfers * size):
+    name = _connector(connector) if connector else "nixl" if _POST in values else "mooncake"
+    number = {key: float(value) for key, value in values.items()}
+    get, post = number.get, number.get(_POST)
+    transfers, mean, size = number[_TRANSFERS], get("Avg xfer time (ms)", 0.0), get("Avg MB per transfer", 0.0)
+    failed = get("Num failed transfers")
+    if not isfinite(transfers * (mean + size * MIB + (post or 0.0)) + (failed or 0.0)):
         raise ValueError
     return KvTransferInterval(
         name,
         transfers,
         mean * MILLISECOND,
-        float(get("P90 xfer time (ms)", 0)) * MILLISECOND,
-        None if post is None else float(post) * MILLISECOND,
+        get("P90 xfer time (ms)", 0.0) * MILLISECOND,
+        None if post is None else post * MILLISECOND,
         size * MIB,
-        float(get("Throughput (MB/s)", 0)) * MIB,
-        float(get("Avg number of descriptors", 0)),
-        None if failed is None else float(failed),
+        get("Throughput (MB/s)", 0.0) * MIB,
+        get("Avg number of descriptors", 0.0),
+        failed,
     )
+
+
+def _connector(name: str) -> str:
+    """The label of a connector that a MultiConnector names."""
+    short = name.removesuffix("Connector").lower()
+    return short if short in _CONNECTORS else "other"
 
 
 @rule(
@@ -123,7 +132,7 @@ def compatibility_undecodable(_: re.Match[str]) -> KvCompatibility:
 
 @rule(
     anchor="Transfer plan: ",
-    pattern=r"Transfer plan: TransferTopology\(tp_ratio=(-?\d+), [^()]{0,200}?local_tp=(\d+), remote_tp=(\d+)",
+    pattern=r"Transfer plan: TransferTopology\(tp_ratio=(-?\d{1,5}), [^()]{0,200}?local_tp=(\d{1,5}), remote_tp=(\d{1,5})",
     source="Transfer plan: %s",
     samples={
         "0.26.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=8, local_tp=4, remote_tp=4, remote_pp=0, local_rank=0, "

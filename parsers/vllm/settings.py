@@ -50,14 +50,16 @@ def arguments(found: re.Match[str]) -> EngineSettings:
     for each in _ARGUMENT.finditer(found[1]):
         key = each["key"] or each["kv_key"]
         value = each["first"] or each["text"] or each["number"] or each["kv"] or ""
-        setting = _ARGUMENT_SETTINGS.get(key)
-        if setting and value:
-            values.setdefault(setting, base_name(value) if setting in ("model", "model_path") else label(value))
+        _add(values, _ARGUMENT_SETTINGS[key], value)
     if _UNCOMPARED.search(found[1]):
         values["handshake_compat"] = "off"
     return EngineSettings(values, complete=True)
 
 
+NUMBERS = frozenset(("max_model_len", "max_running_requests", "max_batched_tokens", "tp", "pp", "dp", "draft_length", "block_size"))
+"""Settings whose values are whole numbers."""
+
+_WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 _CONFIG = re.compile(
     r"\b(?P<key>max_seq_len|tensor_parallel_size|pipeline_parallel_size|data_parallel_size|kv_cache_dtype|served_model_name|model)="
     r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]+))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]{0,400}?num_spec_tokens=(?P<drafts>\d+))?",
@@ -79,19 +81,29 @@ def configuration(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for each in _CONFIG.finditer(text):
         if each["method"]:
-            values.setdefault("spec_method", each["method"])
-            if each["drafts"]:
-                values.setdefault("draft_length", each["drafts"])
+            _add(values, "spec_method", each["method"])
+            _add(values, "draft_length", each["drafts"] or "")
             continue
         setting, value = _CONFIG_SETTINGS[each["key"]], each["text"] or each["bare"] or ""
-        if value and value != "None":
-            values.setdefault(setting, base_name(value) if setting in ("model", "model_path") else label(value))
+        _add(values, setting, value)
     return values
+
+
+def _add(values: dict[str, str], setting: str, value: str) -> None:
+    """Keep the first value of a setting; one that is not of its kind (`auto` for a number) says nothing."""
+    if setting in NUMBERS:
+        value = value if _WHOLE.fullmatch(value) else ""
+    elif setting in ("model", "model_path"):
+        value = base_name(value)
+    else:
+        value = label(value)
+    if value and value != "None":
+        values.setdefault(setting, value)
 
 
 @rule(
     anchor="Using max model len ",
-    pattern=r"Using max model len (\d+)",
+    pattern=r"Using max model len (\d{1,15})",
     source="Using max model len %s",
     samples={"0.26.0": "Using max model len 131072"},
 )
@@ -102,7 +114,7 @@ def max_model_len(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Chunked prefill is enabled with max_num_batched_tokens=",
-    pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)",
+    pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,15})",
     source="Chunked prefill is enabled with max_num_batched_tokens=%d.",
     samples={"0.26.0": "Chunked prefill is enabled with max_num_batched_tokens=8192."},
 )
@@ -113,7 +125,7 @@ def max_batched_tokens(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Auto-fit max_model_len: reduced from ",
-    pattern=r"Auto-fit max_model_len: reduced from \d+ to (\d+) to fit",
+    pattern=r"Auto-fit max_model_len: reduced from \d{1,15} to (\d{1,15}) to fit",
     source="Auto-fit max_model_len: reduced from %d to %d to fit in available",
     samples={"0.33.0": "Auto-fit max_model_len: reduced from 262144 to 131072 to fit in available KV cache memory (58.36 GiB)"},
     since="0.18",
@@ -125,7 +137,7 @@ def max_model_len_fitted(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Using ",
-    pattern=r"Using (\w+) data type to store kv cache\.",
+    pattern=r"Using (\w{1,32}) data type to store kv cache\.",
     source="Using %s data type to store kv cache.",
     samples={"0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance."},
 )
@@ -136,7 +148,7 @@ def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Creating v1 connector with name: ",
-    pattern=r"Creating v1 connector with name: (\w+) and engine_id: ",
+    pattern=r"Creating v1 connector with name: (\w{1,64}) and engine_id: ",
     source="Creating v1 connector with name: %s and engine_id: %s",
     samples={"0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2"},
 )
@@ -147,7 +159,7 @@ def connector_created(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Using kv_role=",
-    pattern=r"Using kv_role='(kv_\w+)' with ",
+    pattern=r"Using kv_role='(kv_\w{1,32})' with ",
     source="Using kv_role='kv_both' with NixlConnector is deprecated",
     samples={"0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release."},
     since="0.26",
@@ -182,7 +194,7 @@ def moe_backend(found: re.Match[str]) -> Component:
 
 @rule(
     anchor="Detected kv cache layout ",
-    pattern=r"Detected kv cache layout (\w+)",
+    pattern=r"Detected kv cache layout (\w{1,32})",
     source="Detected kv cache layout %s",
     samples={"0.26.0": "Detected kv cache layout HND", "0.32.0": "Detected kv cache layout LBHNC"},
 )
@@ -204,7 +216,7 @@ def nccl_version(found: re.Match[str]) -> Component:
 
 @rule(
     anchor="Using ",
-    pattern=r"Using (\w+) attention backend(?: out of potential backends:|\.|$)",
+    pattern=r"Using (\w{1,64}) attention backend(?: out of potential backends:|\.|$)",
     source="Using %s attention backend out of potential backends: %s.",
     samples={"0.26.0": "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER']."},
 )
