@@ -99,12 +99,14 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None) ->
     """Read logs to their end and print the exposition. Each FILE is a source of its own; - is standard input."""
     from exporter import saved
     from exporter.exposition import exposition
+    from exporter.source_names import name_of
 
     _refuse_two_inputs(files)
     snapshots = []
-    for path, name in zip(files, saved.names(files), strict=True):
+    names: set[str] = set()
+    for path in files:
         try:
-            source = saved.open_source(path, name, pd_role=pd_role, pd_expect=pd_expect)
+            source = saved.open_source(path, name_of(path, names), pd_role=pd_role, pd_expect=pd_expect)
             for _ in saved.read(path, source):
                 pass
         except OSError as error:
@@ -120,16 +122,18 @@ def events(files: Sequence[str], follow: bool) -> None:
     """Print what the logs tell, one JSON object a line. Text and ids of users are never in it."""
     from exporter import saved
     from exporter.event_lines import event_line, followed
+    from exporter.source_names import name_of
 
     if follow and len(files) > 1:
         _fail("--follow takes one FILE")
     _refuse_two_inputs(files)
     try:
-        for path, name in zip(files, saved.names(files), strict=True):
-            source = saved.open_source(path, name)
+        names: set[str] = set()
+        for path in files:
+            source = saved.open_source(path, name_of(path, names))
             for found in followed(path, source) if follow else saved.read(path, source):
                 for each in found:
-                    click.echo(event_line(name, each, source.clock))
+                    click.echo(event_line(source.name, each, source.clock))
     except BrokenPipeError:
         sys.stdout = None  # the reader had enough: nothing may be flushed at exit
     except OSError as error:

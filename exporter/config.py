@@ -19,7 +19,6 @@ from pydantic import (
 )
 
 from exporter.config_errors import (
-    STDIN,
     ConfigError,
     Document,
     Fault,
@@ -30,10 +29,10 @@ from exporter.config_errors import (
     paths_of,
 )
 from exporter.families import FAMILIES
+from exporter.source_names import STDIN, name_of
 
 __all__ = (
     "RESERVED_LABELS",
-    "STDIN",
     "Config",
     "ConfigError",
     "LogConfig",
@@ -282,21 +281,6 @@ def _with_names(sources: list[object]) -> list[object]:
     named = list(sources)
     for index, source in enumerate(sources):
         if isinstance(source, dict) and source.get("name") is None:
-            name = _unique(_stem(paths_of(source)), taken)
-            taken.add(name)
-            named[index] = {**source, "name": name}
+            first = next(iter(paths_of(source)), "")
+            named[index] = {**source, "name": name_of(str(first), taken)}
     return named
-
-
-def _stem(paths: Sequence[object]) -> str:
-    first = str(paths[0]) if paths else ""
-    stem = "stdin" if first == STDIN else Path(first).stem
-    return re.sub(r"[^\w.-]+", "-", stem, flags=re.ASCII).lstrip("_.-")[:63] or "source"
-
-
-def _unique(stem: str, taken: set[str]) -> str:
-    name, number = stem, 1
-    while name in taken:
-        number += 1
-        name = f"{stem[: 62 - len(str(number))]}-{number}"
-    return name

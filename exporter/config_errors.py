@@ -9,6 +9,8 @@ from typing import NamedTuple
 import yaml
 from pydantic_core import ErrorDetails
 
+from exporter.source_names import STDIN
+
 MAX_BYTES = 1 << 20
 MAX_VALUES = 20_000
 """Aliases make a small file expand without end: values are counted after expansion."""
@@ -20,7 +22,6 @@ PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")
 )
 
-STDIN = "-"
 
 Location = tuple[str | int, ...]
 

@@ -4,12 +4,15 @@ import hashlib
 import secrets
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.families import FAMILIES
 
 FOLD_SECONDS = 2.0
 """The same fact from other processes of an engine within this time is one fact."""
+
+SERIES_LIMIT = 1000
+"""Series of one family that a source may have: a broken log must not fill Prometheus."""
 
 _REQUEST_LIMIT = 4096
 _REQUEST_SECONDS = 600.0
@@ -22,6 +25,14 @@ class Sample(NamedTuple):
     family: str
     labels: tuple[str, ...]
     value: float
+
+
+def trim(series: dict[Any, Any], limit: int) -> int:
+    """Drop the newest entries beyond the limit; how many. Older ones, which a scrape may have seen, stay."""
+    dropped = max(0, len(series) - limit)
+    for _ in range(dropped):
+        series.popitem()
+    return dropped
 
 
 class Counters:
@@ -43,6 +54,10 @@ class Counters:
         names = FAMILIES[family].labels
         if all(name in labels for name in names):
             self.family(family)[tuple(labels[name] for name in names)] += 0.0
+
+    def trim(self) -> int:
+        """Keep the number of series in bounds; how many were dropped."""
+        return sum(trim(values, SERIES_LIMIT) for values in self._families.values() if len(values) > SERIES_LIMIT)
 
     def samples(self) -> Iterator[Sample]:
         """All of them."""

@@ -3,15 +3,16 @@
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from exporter.clock import EventClock
-from exporter.config import STDIN, Config, SourceConfig
+from exporter.config import Config, SourceConfig
 from exporter.counters import Sample
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
+from exporter.source_names import STDIN
 from exporter.tail import Chunk, EventWatcher, Follower, FollowerStats, StdinFollower, auto
 
 POLL_SECONDS = 0.25
@@ -19,6 +20,9 @@ POLL_SECONDS = 0.25
 
 QUIET_POLL_SECONDS = 1.0
 """How often files are looked at without an event: not every file system tells of writes."""
+
+READ_BYTES = 512 * 1024
+"""What the reader takes of a source before it is the next one's turn."""
 
 SCRAPE_READ_BYTES = 1024 * 1024
 """What a scrape itself reads at the most, so that it shows what was written before it."""
@@ -45,13 +49,11 @@ class FollowedSource:
             path: StdinFollower() if path == STDIN else Follower(Path(path), start_at=config.start_at) for path in config.paths
         }
         self.live = False
-        self.faults = 0
 
-    def read(self, limit: int) -> bool:
-        """Read up to `limit` bytes; whether there may be more. What was there before the first end of file is history."""
-        busy = False
+    def read(self, limit: int) -> int:
+        """Read up to about `limit` bytes; how many it were. What was there before the first end of file is history."""
+        taken = 0
         for path, follower in self.followers.items():
-            taken = 0
             while taken < limit:
                 chunk = follower.read()
                 if chunk.begins_file:
@@ -60,12 +62,10 @@ class FollowedSource:
                     break
                 taken += len(chunk.data)
                 self._take(path, chunk, follower.stats)
-            busy = busy or taken >= limit
             if isinstance(follower, StdinFollower) and follower.eof:
                 self.source.end_of_file(path)  # nothing will complete a last half line
-        if not busy:
-            self.live = True
-        return busy
+        self.live = self.live or taken < limit
+        return taken
 
     def _take(self, path: str, chunk: Chunk, stats: FollowerStats) -> None:
         now = time.time()
@@ -76,28 +76,24 @@ class FollowedSource:
             self.source.feed(chunk.data, _written_at(path, now), path)
 
     def samples(self, now: float) -> Iterator[Sample]:
-        """The engine's series and those about the files, summed over the files."""
+        """The engine's series and those about the files."""
         yield from self.source.samples(now)
+        yield from self.file_samples()
+
+    def file_samples(self) -> Iterator[Sample]:
+        """Series about the files, summed over them."""
         stats = [follower.stats for follower in self.followers.values()]
         yield Sample("source_up", (), all(each.up for each in stats))
-        yield Sample("source_faults_total", (), self.faults)
-        for family, total in _TOTALS.items():
-            yield Sample(family, (), sum(getattr(each, total) for each in stats))
+        yield Sample("source_lag_bytes", (), sum(each.lag_bytes for each in stats))
+        yield Sample("source_read_bytes_total", (), sum(each.read_bytes for each in stats))
+        yield Sample("source_rotations_total", (), sum(each.rotations for each in stats))
+        yield Sample("source_truncations_total", (), sum(each.truncations for each in stats))
+        yield Sample("source_lost_bytes_total", (), sum(each.lost_bytes for each in stats))
 
     def close(self) -> None:
         """Close all files."""
         for follower in self.followers.values():
             follower.close()
-
-
-_TOTALS = {
-    "source_lag_bytes": "lag_bytes",
-    "source_read_bytes_total": "read_bytes",
-    "source_rotations_total": "rotations",
-    "source_truncations_total": "truncations",
-    "source_lost_bytes_total": "lost_bytes",
-}
-assert all(hasattr(FollowerStats(), total) for total in _TOTALS.values())
 
 
 class Daemon:
@@ -109,7 +105,7 @@ class Daemon:
         paths = [Path(path) for each in config.sources for path in each.paths if path != STDIN]
         self._watcher = auto(paths)
         self._poll_seconds = QUIET_POLL_SECONDS if isinstance(self._watcher, EventWatcher) and not stdin else POLL_SECONDS
-        self._lock = threading.Lock()
+        self._sources_lock, self._next = threading.Lock(), threading.Lock()
         self._stopping = threading.Event()
         self._history_read = threading.Event()
         self._thread = threading.Thread(target=self._read_for_ever, name="reader", daemon=True)
@@ -132,12 +128,22 @@ class Daemon:
         for each in self.sources:
             each.close()
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have all sources to oneself. Who waits is next: a reader that is far behind must not keep a scrape out."""
+        with self._next:
+            self._sources_lock.acquire()
+        try:
+            yield
+        finally:
+            self._sources_lock.release()
+
     def _read_for_ever(self) -> None:
         while not self._stopping.is_set():
             busy = False
             for each in self.sources:
-                with self._lock:
-                    busy = _read_safely(each, SCRAPE_READ_BYTES // 2) or busy
+                with self._turn():
+                    busy = _read_safely(each, READ_BYTES) >= READ_BYTES or busy
             if not busy:
                 if not self.ready:
                     logger.info("history read")
@@ -147,24 +153,31 @@ class Daemon:
     def snapshot(self) -> list[SourceSnapshot]:
         """All series at this moment, what was written until now included unless the reader is far behind."""
         now = time.time()
-        snapshots = []
+        snapshots, budget = [], SCRAPE_READ_BYTES
         for each in self.sources:
-            with self._lock:
-                _read_safely(each, SCRAPE_READ_BYTES)
+            with self._turn():
+                budget -= _read_safely(each, budget)
                 source = each.source
-                snapshots.append(SourceSnapshot(source.name, source.runtime, source.labels, each.samples(now)))
+                snapshots.append(SourceSnapshot(source.name, source.runtime, source.labels, _samples_safely(each, now)))
         return snapshots
 
 
-def _read_safely(source: FollowedSource, limit: int) -> bool:
-    """Read a source; a fault of ours in it must not end the others. Its text is not told: it may quote the log."""
+def _read_safely(followed: FollowedSource, limit: int) -> int:
+    """Read a source; a fault of ours in it must not end the others."""
     try:
-        return source.read(limit)
+        return followed.read(limit)
     except Exception as error:  # noqa: BLE001 - whatever it is, the daemon goes on
-        frames = traceback.extract_tb(error.__traceback__)
-        logger.error("source %s: %s in %s", source.source.name, type(error).__name__, frames[-1].name)  # noqa: TRY400
-        source.faults += 1
-        return False
+        followed.source.faults.note(error)
+        return 0
+
+
+def _samples_safely(followed: FollowedSource, now: float) -> list[Sample]:
+    """The samples of a source, reduced to those about the exporter itself when the others cannot be had."""
+    try:
+        return list(followed.samples(now))
+    except Exception as error:  # noqa: BLE001 - the other sources must not go with it
+        followed.source.faults.note(error)
+        return [*followed.source.own_samples(), *followed.file_samples()]
 
 
 def _written_at(path: str, default: float) -> float:

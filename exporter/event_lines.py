@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exporter.clock import EventClock
-from exporter.saved import STDIN
 from exporter.source import Source
+from exporter.source_names import STDIN
 from exporter.tail import Follower, StdinFollower, auto
 from parsers.events import PRIVATE_FIELDS
 from parsers.stream import Found

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.counters import Sample
+from exporter.counters import Sample, trim
 from parsers.events import IntervalStats, KvTransferInterval, PrefixHits, SpecInterval
 from parsers.header import Head
 
@@ -10,6 +10,7 @@ LEAST_SECONDS = 120.0
 """A gauge goes absent this long after its line, or after three intervals where those are longer."""
 
 _INTERVALS = 3
+_ENGINES_LIMIT = 1000
 _LONGEST_INTERVAL = 600.0
 
 
@@ -29,7 +30,7 @@ class IntervalGauges:
         self._stats: dict[str, tuple[IntervalStats, float | None]] = {}
         self._spec: dict[tuple[str, str], tuple[SpecInterval, float | None]] = {}
         self._transfers: dict[tuple[str, str], tuple[KvTransferInterval, float | None]] = {}
-        self._prefix_hits: list[tuple[float, float | None]] = []
+        self._prefix_hits: tuple[float, float | None] | None = None
         self._interval = 0.0
 
     def stats(self, event: IntervalStats, head: Head) -> None:
@@ -44,7 +45,7 @@ class IntervalGauges:
 
     def prefix_hits(self, event: PrefixHits) -> None:
         """A hit rate on a line of its own, of the only engine there is."""
-        self._prefix_hits = [(event.ratio, self.arrival)]
+        self._prefix_hits = (event.ratio, self.arrival)
 
     def spec(self, event: SpecInterval, labels: tuple[str, str]) -> None:
         """The line of speculative decoding, by engine and method; one without any draft tells no rates."""
@@ -55,6 +56,10 @@ class IntervalGauges:
         """The connector's line, by engine and connector, when it had a transfer."""
         self._transfers[labels] = (event, self.arrival)
 
+    def trim(self) -> int:
+        """Keep the number of engines in bounds; how many were dropped."""
+        return sum(trim(each, _ENGINES_LIMIT) for each in (self.last, self._stats, self._spec, self._transfers))
+
     def samples(self, now: float | None) -> Iterator[Sample]:
         """Values that are still true at `now` (epoch); all of them when it is None."""
         limit = max(LEAST_SECONDS, _INTERVALS * self._interval)
@@ -62,8 +67,10 @@ class IntervalGauges:
             *((arrival, _stats_samples(dp_rank, stats)) for dp_rank, (stats, arrival) in self._stats.items()),
             *((arrival, _spec_samples(labels, spec)) for labels, (spec, arrival) in self._spec.items()),
             *((arrival, _transfer_samples(labels, transfers)) for labels, (transfers, arrival) in self._transfers.items()),
-            *((arrival, iter([Sample("prefix_cache_hit_ratio", ("0", "local"), ratio)])) for ratio, arrival in self._prefix_hits),
         ]
+        if self._prefix_hits and not ("0" in self._stats and self._stats["0"][0].local_hits is not None):
+            ratio, arrival = self._prefix_hits
+            rows.append((arrival, iter((Sample("prefix_cache_hit_ratio", ("0", "local"), ratio),))))
         for arrival, samples in rows:
             if now is None or arrival is None or now - arrival <= limit:
                 yield from samples

@@ -16,6 +16,7 @@ _ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_
 _PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
 # What a phase is called when the better line is missing.
 _FALLBACKS = {"load_weights": "read_weights", "compile": "torch_compile"}
+_ROUNDS_LIMIT = 16  # target and draft model; a log that says more is no engine's
 _PHASES = ("distributed_init", "load_weights", "compile", "kv_profile", "jit_warmup", "autotune", "graph_capture", "graph_capture_draft", "init_engine")  # fmt: skip
 
 
@@ -139,7 +140,8 @@ class LifeCycle:
     def _took(self, phase: str, who: str, seconds: float) -> None:
         mine = self._phases.setdefault(phase, {}).setdefault(who, [])
         if who or not mine:
-            mine.append(seconds)
+            if len(mine) < _ROUNDS_LIMIT:
+                mine.append(seconds)
         else:
             mine[0] = max(mine[0], seconds)  # without a process name the ranks cannot be told from the models
 

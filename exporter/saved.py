@@ -3,27 +3,16 @@
 import io
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import chain, count
 from pathlib import Path
 
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
+from exporter.source_names import STDIN
 from parsers.stream import Found
 
-STDIN = "-"
 CHUNK_BYTES = 256 * 1024
-
-
-def names(paths: Sequence[str]) -> list[str]:
-    """A source's name for each file: its stem, numbered where two are alike."""
-    found: list[str] = []
-    for path in paths:
-        stem = "stdin" if path == STDIN else Path(path).stem or Path(path).name
-        numbered = (f"{stem}-{number}" for number in count(2))
-        found.append(next(name for name in chain([stem], numbered) if name not in found))
-    return found
 
 
 def open_source(path: str, name: str, *, pd_role: str | None = None, pd_expect: str | None = None) -> Source:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from exporter.clock import EventClock
 from exporter.counters import Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
+from exporter.faults import Faults
 from parsers.stream import Found, LogStream
 
 
@@ -27,10 +28,13 @@ class Source:
         self.name = name
         self.labels = dict(labels or {})
         self.clock = clock or EventClock()
-        self.engine = Engine(pd_role=pd_role, pd_expect=pd_expect)
+        self.faults = Faults(name)
+        self.engine = Engine(self.faults, pd_role=pd_role, pd_expect=pd_expect)
         self._written = (year, month)
         self._streams: dict[str, LogStream] = {}
-        self._last: tuple[LogStream, float | None] | None = None
+        self._last_time: float | None = None
+        self._last_arrival: float | None = None
+        self._time_is_new = False
 
     @property
     def runtime(self) -> str:
@@ -42,13 +46,17 @@ class Source:
         stream = self._streams.get(file)
         if stream is None:
             stream = self._streams[file] = LogStream(*self._written)
-        self._last = (stream, arrival)
-        return self._apply(stream.feed(data), arrival)
+        before = stream.clock.last
+        found = stream.feed(data)
+        self._time_is_new = stream.clock.last != before
+        if self._time_is_new:
+            self._last_time, self._last_arrival = stream.clock.last, arrival
+        return self._apply(found, arrival)
 
     def learn_zone(self, now: float) -> None:
-        """The last time in the log was printed just now (epoch)."""
-        if self._last:
-            self.clock.learn(self._last[0].clock.last, now)
+        """What was fed last was written just now (epoch)."""
+        if self._time_is_new:
+            self.clock.learn(self._last_time, now)
 
     def end_of_file(self, file: str = "") -> list[Found]:
         """Another file takes a file's place: its last line is complete without a line break."""
@@ -56,23 +64,26 @@ class Source:
         return self._apply(stream.close(), None) if stream else []
 
     def _apply(self, found: list[Found], arrival: float | None) -> list[Found]:
-        self.engine.apply(found, arrival)
+        self.engine.apply(found, arrival, self.runtime)
         return found
 
     def _log_time(self, now: float | None) -> float | None:
-        """The time by the log's clock: of its last line, and what has passed since that was written."""
-        if self._last is None or (last := self._last[0].clock.last) is None:
-            return None
-        arrival = self._last[1]
-        return last if now is None or arrival is None else last + max(0.0, now - arrival)
+        """The time by the log's clock: the last that it printed, and what has passed since that was written."""
+        if self._last_time is None or now is None or self._last_arrival is None:
+            return self._last_time
+        return self._last_time + max(0.0, now - self._last_arrival)
 
     def samples(self, now: float | None) -> Iterator[Sample]:
         """All series of this source. `now` (epoch) expires gauges of periodic lines, None keeps them."""
-        self.engine.born(self.runtime)
-        self.engine.judge_settings(self.runtime)
+        yield from self.own_samples()
         yield from self._line_samples()
         if self.runtime != UNKNOWN_RUNTIME or self.engine.seen:
             yield from self.engine.samples(self.clock, now, self._log_time(now))
+
+    def own_samples(self) -> Iterator[Sample]:
+        """What inferlog could not take."""
+        yield Sample("source_faults_total", (), self.faults.count)
+        yield Sample("series_dropped_total", (), self.engine.dropped_series)
 
     def _line_samples(self) -> Iterator[Sample]:
         streams = self._streams.values()

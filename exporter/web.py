@@ -34,7 +34,7 @@ def make_app(registry: CollectorRegistry, ready: Callable[[], bool], *, telemetr
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
 
     @app.api_route(telemetry_path, methods=["GET", "HEAD"])
-    async def metrics(accept: Annotated[str, Header()] = "", name: Annotated[list[str] | None, Query(alias="name[]")] = None) -> Response:
+    def metrics(accept: Annotated[str, Header()] = "", name: Annotated[list[str] | None, Query(alias="name[]")] = None) -> Response:
         if not ready():
             return _reading()
         encode, content_type = choose_encoder(accept)

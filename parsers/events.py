@@ -59,7 +59,7 @@ class Hazard(NamedTuple):
 
 
 class MemoryUsed(NamedTuple):
-    """Device memory of one rank, by part."""
+    """Device memory of one rank, by part; part of other events."""
 
     part: str
     bytes: float
@@ -282,7 +282,7 @@ class HttpResponses(NamedTuple):
 
 Event: TypeAlias = (
     Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
-    | PhaseFinished | MemoryUsed | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
+    | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
     | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | HttpResponses

@@ -1,6 +1,7 @@
 """The command line: what the commands print, their flags and their exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import main
-from exporter.saved import names
+from exporter.config import NAME
+from exporter.source_names import name_of
 
 from .conftest import DEMO_LOGS, READY, core, demo_log, expired_and_failed, inferlog, line, logo, parsed, selected, stats
 
@@ -180,15 +182,29 @@ def test_several_files_are_several_sources(tmp_path: Path) -> None:
         ["a/engine.log", "b/engine.log"],
         ["a.log", "a.txt", "a"],
         [".hidden", "x/.hidden"],
-        pytest.param(
-            ["a/x.log", "b/x.log", "x-2.log"],
-        ),
+        ["a/x.log", "b/x.log", "x-2.log"],
+        ["-", "stdin.log"],
+        ["\udcff.log", "motör head.log", "...", "n" * 200, "n" * 201],
     ],
-    ids=" ".join,
+    ids=range(7),
 )
 def test_names_of_sources_are_unique(paths: list[str]) -> None:
-    """Two sources of one name would be duplicate series."""
-    assert len(paths) == len(set(names(paths)))
+    """Two sources of one name would be duplicate series; and a label must be text, whatever a file is called."""
+    taken: set[str] = set()
+    found = [name_of(path, taken) for path in paths]
+
+    assert len(paths) == len(set(found))
+    assert all(NAME.fullmatch(name) for name in found)
+
+
+def test_a_file_with_an_odd_name_is_read(tmp_path: Path) -> None:
+    """A name that is no UTF-8 gives a source like any other."""
+    log = os.fsencode(tmp_path) + b"/\xff.log"
+    Path(os.fsdecode(log)).write_text(BOOT)
+    result = subprocess.run([sys.executable, "-m", "exporter", "metrics", log], capture_output=True, timeout=30, check=False)
+
+    assert (0, b"") == (result.returncode, result.stderr)
+    assert b'source="source"' in result.stdout
 
 
 def test_standard_input_twice_is_no_crash() -> None:

@@ -1,0 +1,105 @@
+"""What an engine process was started with, as far as its log tells."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+from exporter.counters import Sample
+from exporter.known_bad import Version, version_of
+from exporter.verdict import BLOCK_TOKENS, PdSettings, role_of
+from parsers.events import EngineSettings, EngineStarted, KvCacheSize
+
+_INFO = ("version", "model", "kv_connector", "kv_role", "kv_load_failure_policy", "spec_method", "kv_cache_dtype")
+_CEILINGS = {
+    "max_model_len": "max_model_len_tokens",
+    "max_batched_tokens": "max_batched_tokens",
+    "max_running_requests": "max_running_requests",
+}
+_DIMENSIONS = ("tp", "pp", "dp", "ep")
+_UNSET = frozenset({"", "auto", "None"})
+_LABELS_OF_THEIR_OWN = frozenset({"version", "model", "model_path"})
+
+
+class Settings:
+    """The settings of one process; numbers among them are digits, as `EngineSettings` promises."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self._complete = False
+
+    @property
+    def version(self) -> Version | None:
+        """Major and minor, None while unknown."""
+        return version_of(self.values.get("version", ""))
+
+    @property
+    def connector(self) -> str:
+        """The `connector` label of the KV connector; empty without one, and for one that holds others."""
+        return connector_label(self.values.get("kv_connector", ""))
+
+    @property
+    def method(self) -> str:
+        """How the engine speculates, empty when it does not or that is not known."""
+        return self.values.get("spec_method", "")
+
+    def started(self, event: EngineStarted) -> None:
+        """What a start line tells; what was said before it counts more than a default."""
+        self.values["version"] = event.version
+        for key, value in event.settings.items():
+            if value not in _UNSET or key not in self.values:
+                self.values[key] = value
+
+    def told(self, event: EngineSettings) -> None:
+        """The first word counts: later ones are about the draft model."""
+        for key, value in event.values.items():
+            if event.overrides or key not in self.values:
+                self.values[key] = value
+        self._complete = self._complete or event.complete
+
+    def kv_cache(self, event: KvCacheSize) -> None:
+        """The longest request, by which the engine states its concurrency."""
+        if event.concurrency is not None and event.request_tokens is not None:
+            self.values["max_model_len"] = f"{event.request_tokens:.0f}"
+
+    def pd(self, configured_role: str | None, configured_expectation: str | None) -> PdSettings:
+        """What the verdict on prefill/decode disaggregation needs to know."""
+        values = self.values
+        kv_role = values.get("kv_role")
+        no_connector = self._complete and not values.get("kv_connector")
+        expect = configured_expectation or ("mixed" if kv_role == "kv_both" else "all")
+        return PdSettings(
+            role=role_of(configured_role, kv_role, no_connector=no_connector),
+            expect_all=expect == "all",
+            version=self.version,
+            fails_on_load_error=values.get("kv_load_failure_policy") == "fail",
+            block_tokens=max(BLOCK_TOKENS, float(values.get("block_size", "0"))),
+            ranks=int(values.get("tp", "1")),
+            compares_hashes=values.get("handshake_compat") != "off",
+        )
+
+    def digest(self) -> str:
+        """Eight hexadecimal digits that differ when a setting does; the version and the model's name are labels already."""
+        text = "\n".join(f"{key}={value}" for key, value in sorted(self.values.items()) if key not in _LABELS_OF_THEIR_OWN)
+        return hashlib.blake2b(text.encode(errors="replace"), digest_size=4).hexdigest()
+
+    def samples(self) -> Iterator[Sample]:
+        """The settings as labels, and those that are numbers as values."""
+        values = self.values
+        model = values.get("model") or values.get("model_path", "")
+        if values.get("version") or model or values.get("kv_connector"):
+            labels = {**values, "model": model}
+            yield Sample("engine_info", (*(labels.get(name, "") for name in _INFO), self.digest()), 1)
+        for key, family in _CEILINGS.items():
+            if key in values:
+                yield Sample(family, (), float(values[key]))
+        for dimension in _DIMENSIONS:
+            if dimension in values:
+                yield Sample("engine_parallel_size", (dimension,), float(values[dimension]))
+        if "draft_length" in values and self.method:
+            yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
+
+
+def connector_label(name: str) -> str:
+    """The `connector` label of a configured connector; empty for one that holds others."""
+    short = re.match(r"(?!Multi)(Nixl|Mooncake|MoRIIO|LMCache|Offloading|HF3FS|P2pNccl)", name)
+    return short[1].lower() if short else ""
