@@ -67,15 +67,16 @@ class Counters:
 
 
 class Fold:
-    """One fact as the processes of an engine tell it; `seconds` is the longest duration that was counted."""
+    """One fact as the processes of an engine tell it; `seconds` is the longest duration that was counted, in `phase`."""
 
-    __slots__ = ("counted", "seconds", "seen", "time")
+    __slots__ = ("counted", "phase", "seconds", "seen", "time")
 
     def __init__(self, time: float) -> None:
         """`time` is that of the first process."""
         self.time = time
         self.seen: set[str] = set()
         self.counted = False
+        self.phase = ""
         self.seconds = 0.0
 
 
@@ -85,10 +86,15 @@ class Folds:
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[str, ...], Fold] = OrderedDict()
 
-    def join(self, key: tuple[str, ...], who: str, time: float | None) -> Fold:
-        """The fact that this process tells now: one begun by others, or a new one."""
+    def join(self, key: tuple[str, ...], who: str, time: float | None, nameless: int = 1) -> Fold:
+        """The fact that this process tells now: one begun by others, or a new one.
+
+        Lines without a process name are of `nameless` processes, that cannot be told apart.
+        """
         now = time or 0.0
         fold = self._open.get(key)
+        if not who and fold is not None and len(fold.seen) < nameless:
+            who = f"#{len(fold.seen)}"
         if fold is None or who in fold.seen or abs(now - fold.time) > FOLD_SECONDS:
             fold = self._open[key] = Fold(now)
             self._open.move_to_end(key)

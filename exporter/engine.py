@@ -20,6 +20,7 @@ from parsers.rules import Series, registry
 from parsers.stream import Found
 
 UNKNOWN_RUNTIME = "unknown"
+_COUNTS_FAILED_TRANSFERS = (0, 32)  # the first vLLM whose transfer line has a number of failures
 
 
 class Engine:
@@ -78,6 +79,7 @@ class Engine:
             events.SpecTotals: self._spec_totals,
             events.Preempted: self._preempted,
             events.KvTransferInterval: self._kv_transfers,
+            events.KvTransferIntervals: self._kv_transfers_of_several,
             events.KvTransferFailure: self._kv_failure,
             events.KvCompatibility: self._kv_compatibility,
             events.KvExpired: self._kv_expired,
@@ -134,7 +136,7 @@ class Engine:
         if self.life.begin(event, head):
             self._forget()
         self.settings.started(event)
-        self._look_for_known_bad()
+        self._settings_changed()
 
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         self.life.is_ready(head)
@@ -142,7 +144,7 @@ class Engine:
 
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
         self.settings.told(event)
-        self._look_for_known_bad()
+        self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
         self.life.finished(event, head)
@@ -152,6 +154,10 @@ class Engine:
     def _kv_cache_size(self, event: events.KvCacheSize, head: Head) -> None:
         self.capacity.kv_cache_size(event, head)
         self.settings.kv_cache(event)
+
+    def _settings_changed(self) -> None:
+        self.jit.ranks = self.settings.ranks
+        self._look_for_known_bad()
 
     def _look_for_known_bad(self) -> None:
         """Compare what is known of the process by now with the known-bad combinations."""
@@ -171,7 +177,7 @@ class Engine:
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
             self._look_for_uncaught_loads()
-        if event.generation_rate > 0 or event.running > 0:
+        if event.generation_rate > 0 or event.running > 0 or self.life.state == "unknown":  # an idle engine prints none
             self.life.traffic(head, tokens=event.generation_rate > 0)
 
     def _follows(self, head: Head) -> str:
@@ -217,13 +223,20 @@ class Engine:
             self.counters.add("kv_transfer_empty_intervals_total", *labels)
         if event.failed is not None:
             self.counters.add("kv_transfer_reported_failures_total", *labels, by=event.failed)
+            self.settings.is_since(_COUNTS_FAILED_TRANSFERS)
         self.evidence.transfers(event)
+        self.life.traffic(head, tokens=False)
+
+    def _kv_transfers_of_several(self, event: events.KvTransferIntervals, head: Head) -> None:
+        for part in event.parts:
+            self._kv_transfers(part, head)
 
     def _responses(self, event: events.HttpResponses, head: Head) -> None:
         for code, count in event.counts.items():
             self.counters.add("http_responses_total", code, by=count)
-        self.evidence.responses(event.counts.get("2xx", 0))
-        self.life.traffic(head, tokens=False)
+        answered = event.counts.get("2xx", 0)
+        self.evidence.responses(answered)
+        self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
 
     # -- prefill/decode ------------------------------------------------------------------------------------------------
 

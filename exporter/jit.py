@@ -13,7 +13,7 @@ FORGET_SECONDS = 900.0
 
 _MONITOR = "engine's monitor"
 _OPEN_LIMIT = 1024
-_MONITOR_LEAD_SECONDS = 5.0
+_TOGETHER_SECONDS = 5.0  # within which the ranks and the engine's monitor tell of one compile
 
 
 class _Open(NamedTuple):
@@ -30,7 +30,9 @@ class JitLedger:
         self._folds = Folds()
         self._open: dict[tuple[str, str, str, str], deque[_Open]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
-        self._untimed: dict[tuple[str, str], tuple[Fold, str]] = {}
+        self._untimed: dict[tuple[str, str], deque[Fold]] = {}
+        self.ranks = 1
+        """Workers of the engine, as far as its settings tell: lines without a process name are told apart by number."""
         self.last: dict[tuple[str, str], Head] = {}
 
     def restart(self) -> None:
@@ -45,28 +47,48 @@ class JitLedger:
         phase = "serving" if event.serving else phase
         self._sighting(phase)
         who = f"{head.origin.who} {_MONITOR}" if event.serving else head.origin.who
-        fold = self._folds.join((event.backend, event.event, event.kernel), who, head.time)
+        key = (event.backend, event.event, event.kernel)
+        fold = (self._begun_just_now(key, head) if event.serving else None) or self._folds.join(key, who, head.time, self.ranks)
         self._count(event.backend, event.event, phase, fold, head)
         if event.seconds is not None:
-            self._took(event.backend, phase, fold, event.seconds)
-        else:
-            self._untimed[head.origin.who, event.backend] = (fold, phase)
+            self._took(event.backend, fold, event.seconds)
+        elif not event.serving:
+            self._await_duration(fold, event.backend, head.origin.who)
         if event.serving:
             if len(self._announced) >= _OPEN_LIMIT:
                 self._announced.clear()
             self._announced[event.backend, event.kernel] = (head.time or 0.0, fold)
 
+    def _begun_just_now(self, key: tuple[str, str, str], head: Head) -> Fold | None:
+        """The compile of this kernel that some rank began before the engine's monitor had a word."""
+        now = head.time or 0.0
+        for (*kernel, _), waiting in self._open.items():
+            if tuple(kernel) == key and 0 <= now - waiting[-1].began <= _TOGETHER_SECONDS:
+                return waiting[-1].fold
+        return None
+
+    def _await_duration(self, fold: Fold, backend: str, who: str) -> None:
+        """The duration comes on a later line; ranks without a process name print theirs in the order of their compiles."""
+        if (who, backend) in self._untimed or len(self._untimed) < _OPEN_LIMIT:
+            waiting = self._untimed.setdefault((who, backend), deque(maxlen=64))
+            if who:
+                waiting.clear()
+            waiting.append(fold)
+
     def began(self, event: CompileBegan, head: Head, phase: str) -> None:
         """The first line of a pair."""
-        now = head.time or 0.0
+        now, who = head.time or 0.0, head.origin.who
+        key = (event.backend, event.event, event.kernel)
         announced = self._announced.get((event.backend, event.kernel))
-        if announced and 0 <= now - announced[0] <= _MONITOR_LEAD_SECONDS:
+        waiting = self._open.get((*key, who))
+        if announced and 0 <= now - announced[0] <= _TOGETHER_SECONDS:
             fold, phase = announced[1], "serving"  # TileLang's monitor fires before the compile
+        elif waiting and not who and now - waiting[-1].began <= _TOGETHER_SECONDS:
+            fold = waiting[-1].fold  # without a process name a second begin is another rank's
         else:
-            fold = self._folds.join((event.backend, event.event, event.kernel), head.origin.who, head.time)
-        key = (event.backend, event.event, event.kernel, head.origin.who)
-        if key in self._open or len(self._open) < _OPEN_LIMIT:
-            self._open.setdefault(key, deque(maxlen=64)).append(_Open(now, fold, phase))
+            fold = self._folds.join(key, who, head.time)
+        if waiting or len(self._open) < _OPEN_LIMIT:
+            self._open.setdefault((*key, who), deque(maxlen=64)).append(_Open(now, fold, phase))
 
     def ended(self, event: CompileEnded, head: Head, phase: str) -> None:
         """The second line of a pair; a pair whose first line was lost still counts, without a duration."""
@@ -77,24 +99,23 @@ class JitLedger:
             waiting.popleft()
         if not waiting:
             self._open.pop(key, None)
-            fold = self._folds.join((event.backend, event.event, event.kernel), head.origin.who, head.time)
+            fold = self._folds.join(key[:3], head.origin.who, head.time, self.ranks)
             self._count(event.backend, event.event, phase, fold, head)
             return
         begun = waiting.popleft()
         if not waiting:
             del self._open[key]
         self._count(event.backend, event.event, begun.phase, begun.fold, head)
-        self._took(event.backend, begun.phase, begun.fold, (head.time or 0.0) - begun.began)
+        self._took(event.backend, begun.fold, (head.time or 0.0) - begun.began)
 
     def took(self, event: CompileTook, head: Head) -> None:
-        """The duration of the compile that this process told last."""
-        if pending := self._untimed.pop((head.origin.who, event.backend), None):
-            fold, phase = pending
-            self._took(event.backend, phase, fold, event.seconds)
+        """The duration of a compile that this process told before."""
+        if waiting := self._untimed.get((head.origin.who, event.backend)):
+            self._took(event.backend, waiting.popleft(), event.seconds)
 
     def cache(self, event: CompileCache, head: Head) -> None:
         """A cache's answer, told once for all ranks."""
-        fold = self._folds.join(("cache", event.backend, event.result), head.origin.who, head.time)
+        fold = self._folds.join(("cache", *event), head.origin.who, head.time, self.ranks)
         if not fold.counted:
             fold.counted = True
             self._counters.add("compile_cache_total", event.backend, event.result)
@@ -114,13 +135,13 @@ class JitLedger:
 
     def _count(self, backend: str, event: str, phase: str, fold: Fold, head: Head) -> None:
         if not fold.counted:
-            fold.counted = True
+            fold.counted, fold.phase = True, phase
             self._counters.add("jit_events_total", backend, event, phase)
             self.last[backend, phase] = head
             if backend == "inductor" and event == "compile":
                 self._counters.add("compile_cache_total", backend, "miss")
 
-    def _took(self, backend: str, phase: str, fold: Fold, seconds: float) -> None:
+    def _took(self, backend: str, fold: Fold, seconds: float) -> None:
         if seconds > fold.seconds:
-            self._counters.add("jit_seconds_total", backend, phase, by=seconds - fold.seconds)
+            self._counters.add("jit_seconds_total", backend, fold.phase, by=seconds - fold.seconds)
             fold.seconds = seconds

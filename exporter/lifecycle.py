@@ -13,7 +13,7 @@ INCIDENT_SECONDS = 60.0
 KNOWN_BAD = "known_bad_combination"
 
 _ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_exception"})
-_PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
+_PART_OF_FAILED_START = _PART_OF_SHUTDOWN = frozenset({"engine_dead", "worker_died"})
 # What a phase is called when the better line is missing.
 _FALLBACKS = {"load_weights": "read_weights", "compile": "torch_compile"}
 _ROUNDS_LIMIT = 16  # target and draft model; a log that says more is no engine's
@@ -68,10 +68,12 @@ class LifeCycle:
         return replaces
 
     def is_ready(self, head: Head) -> None:
-        """The HTTP server accepts requests."""
-        if self.state not in ("stopped", "failed"):
-            self.state = "serving"
-            self.ready = self.ready or head
+        """The HTTP server accepts requests. After an end this is another process, whose start lines are not in the log."""
+        if self.state in ("stopped", "failed"):
+            self.started, self.ready = None, None
+            self._incidents.clear()
+        self.state = "serving"
+        self.ready = self.ready or head
 
     def traffic(self, head: Head, *, tokens: bool) -> None:
         """Requests were answered, or tokens were generated. Where the ready line is missing, this tells of readiness.
@@ -97,6 +99,8 @@ class LifeCycle:
             if not self.ready or self._hanging or self.state in ("stopped", "failed"):
                 return
             self._hanging, self.state = True, "stalled"
+        elif kind in _PART_OF_SHUTDOWN and self.state == "stopped":
+            return
         elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head)):
             kind = "startup_failed"
         now = head.time or 0.0

@@ -27,6 +27,8 @@ class Period:
     prompt_tokens: float = 0.0
     """Tokens of prompts that the engine computed itself."""
     requests: float = 0.0
+    answered: float = 0.0
+    """Requests that were answered with success, where access lines are printed."""
     transfers: float = 0.0
     empty: int = 0
     """Intervals in which the connector reported no success."""
@@ -57,7 +59,7 @@ class Period:
 
 
 _SUMS = (
-    "prompt_tokens", "requests", "transfers", "empty", "failed_attempts", "recomputed", "load_failed", "unanswered_loads",
+    "prompt_tokens", "requests", "answered", "transfers", "empty", "failed_attempts", "recomputed", "load_failed", "unanswered_loads",
     "late_reads", "expired", "params_refused",
 )  # fmt: skip
 
@@ -75,6 +77,8 @@ class PdEvidence:
         self._stats_time: dict[str, float] = {}
         self._round: set[str] = set()
         self._responses = 0.0
+        self._answers_are_told = False
+        self._running: dict[str, float] = {}
         self._skipped_at: float | None = None
 
     def window(self) -> Iterator[Period]:
@@ -93,23 +97,34 @@ class PdEvidence:
         """A periodic line closes the period before it; its connector's line, which follows, belongs to it."""
         now = head.time
         prompt_rate, generation_rate = event.prompt_rate, event.generation_rate
-        if generation_rate > 0 or prompt_rate > 0:
+        admitted = self._admitted(event)
+        if generation_rate > 0 and not prompt_rate and not self._responses and not admitted and self.open == Period():
+            self.generates, self.quiet_since = True, None  # long answers go on, and no request tells anything new
+        elif generation_rate > 0 or prompt_rate > 0:
             length = (now or 0.0) - self._stats_time.get(event.engine, now or 0.0)
             if not 0 < length <= _LONGEST_INTERVAL:
                 length = _SECONDS
             self.generates = self.generates or generation_rate > 0
             self.quiet_since = None
-            self._close(event.engine, prompt_rate * length, max(self._responses, event.running), now)
+            self._close(event.engine, prompt_rate * length, admitted, now)
         elif self.quiet_since is None:
             self.quiet_since = now
         if now is not None:
             self._stats_time[event.engine] = now
         self._responses = 0.0
 
+    def _admitted(self, event: IntervalStats) -> float:
+        """Requests that came in: those that were answered and those by which more run. Running ones where no answers are told."""
+        before = self._running.get(event.engine)
+        self._running[event.engine] = event.running
+        if self._answers_are_told and before is not None:
+            return self._responses + max(0.0, event.running - before)
+        return max(self._responses, event.running)
+
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
-        period.served, period.prompt_tokens, period.requests = True, prompt_tokens, requests
+        period.served, period.prompt_tokens, period.requests, period.answered = True, prompt_tokens, requests, self._responses
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
                 period.unanswered_loads = len(period.skipped)
@@ -134,6 +149,7 @@ class PdEvidence:
     def responses(self, count: float) -> None:
         """Answered requests, where access lines are printed."""
         self._responses += count
+        self._answers_are_told = self._answers_are_told or count > 0
 
     # -- records -------------------------------------------------------------------------------------------------------
 

@@ -26,11 +26,16 @@ class Settings:
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self._complete = False
+        self._at_least: Version | None = None
 
     @property
     def version(self) -> Version | None:
-        """Major and minor, None while unknown."""
-        return version_of(self.values.get("version", ""))
+        """Major and minor, or what they are at the least where only the form of the lines tells; None while unknown."""
+        return version_of(self.values.get("version", "")) or self._at_least
+
+    def is_since(self, version: Version) -> None:
+        """A line has a form that came with this version: for logs that begin behind the start lines."""
+        self._at_least = version
 
     @property
     def connector(self) -> str:
@@ -41,6 +46,11 @@ class Settings:
     def method(self) -> str:
         """How the engine speculates, empty when it does not or that is not known."""
         return self.values.get("spec_method", "")
+
+    @property
+    def ranks(self) -> int:
+        """Workers of one engine core; 1 while unknown."""
+        return int(self.values.get("tp", "1")) * int(self.values.get("pp", "1"))
 
     def started(self, event: EngineStarted) -> None:
         """What a start line tells; what was said before it counts more than a default."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.pd_evidence import PdEvidence, Period
+from exporter.pd_evidence import WINDOW, PdEvidence, Period
 
 ROLES = ("prefill", "decode", "both", "none", "unknown")
 CHECKS = (
@@ -38,6 +38,7 @@ LEAST_FAILED_SHARE = 0.05
 BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
 
+_TRANSFERS_TOLD_SINCE = (0, 14)
 _LOCAL_PROMPTS_SINCE = (0, 18)  # before, prompt throughput counted transferred tokens
 # Before, a failed load of hybrid KV groups marks nothing invalid (vLLM issue 52234, seen on 0.24 to 0.27); from here on the
 # scheduler computes the prompt again, without a word.
@@ -94,7 +95,7 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
     checks["kv_in_time"] = _in_time(window, transfers)
     if transfers > 0:
         checks["transfers_growing"] = "pass"
-    elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail":
+    elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail" or _served_without_transfer(settings, window):
         checks["transfers_growing"] = "fail"
     if any(_recomputed(period, settings) for period in window):
         checks["no_recompute"] = "fail"
@@ -121,6 +122,13 @@ def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
     tokens = sum(period.prompt_tokens for period in served)
     requests = max(1.0, sum(period.requests for period in served))
     return "fail" if tokens / requests > settings.block_tokens else "pass"
+
+
+def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
+    """Whether requests were answered throughout a window without any transfer, by an engine that would have told of them."""
+    served = [period for period in window if period.served]
+    tells = settings.version is not None and settings.version >= _TRANSFERS_TOLD_SINCE
+    return tells and len(served) == WINDOW and all(period.answered for period in served)
 
 
 def _transfer_failure(window: list[Period], transfers: float, *, tried: bool) -> str:

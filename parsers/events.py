@@ -159,6 +159,12 @@ class KvTransferInterval(NamedTuple):
     failed: float | None = None
 
 
+class KvTransferIntervals(NamedTuple):
+    """The same of several connectors on one line (MultiConnector)."""
+
+    parts: tuple[KvTransferInterval, ...]
+
+
 class KvTransferFailure(NamedTuple):
     """One failure record of a connector, `loopback` when the peer's address is this host. `request` is private."""
 
@@ -268,10 +274,11 @@ class CompileTook(NamedTuple):
 
 
 class CompileCache(NamedTuple):
-    """A compiled graph came from a cache (hit) or was made (miss)."""
+    """A compiled graph, by its range of shapes, came from a cache (hit) or was made (miss)."""
 
     backend: str
     result: str
+    graph: str = ""
 
 
 class HttpResponses(NamedTuple):
@@ -282,7 +289,7 @@ class HttpResponses(NamedTuple):
 
 Event: TypeAlias = (
     Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
-    | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval
+    | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
     | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | HttpResponses

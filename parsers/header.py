@@ -49,7 +49,8 @@ _NATIVE = (
     # LMCache: [2025-08-21 07:17:09,753] LMCache INFO: message
     re.compile(r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] LMCache(?P<where>) (?P<level>[A-Z]++): "),
     # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
-    re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++\d++ (?P<where>[\w./-]++:\d++)\] "),
+    re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++(?:\d++ )?(?P<where>[\w./-]++:\d++)\] "),
+    re.compile(r"\[rank\d++\]:\[(?P<glog>[DIWEFC])(?P<time>) (?P<where>[\w./-]++:\d++)\] "),  # torch to 2.3
 )  # fmt: skip
 _NATIVE_FIRST = frozenset("0123456789[DIWEFC")
 _GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}

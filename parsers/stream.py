@@ -4,7 +4,17 @@ import re
 from typing import NamedTuple, TypeAlias
 
 from parsers import access
-from parsers.events import NOTHING, EngineStarted, Event, HttpResponses, TransportError, UncaughtException
+from parsers.events import (
+    NOTHING,
+    EngineStarted,
+    Event,
+    HttpResponses,
+    IntervalStats,
+    KvCompatibility,
+    KvTransferFailure,
+    TransportError,
+    UncaughtException,
+)
 from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
@@ -25,6 +35,7 @@ from parsers.header import (
     Origin,
     native_head,
     strip_broken_colour,
+    strip_colour,
 )
 from parsers.jsonlog import json_record
 from parsers.lines import LineBuffer
@@ -48,6 +59,11 @@ _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
 
+
+_RAY_MARK = "[repeated "
+_RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
+# Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
+_EACH_COUNTS = (KvCompatibility, KvTransferFailure, TransportError)
 
 Found: TypeAlias = tuple[Event, Head]
 """An event and the head of the line that it came from."""
@@ -201,11 +217,15 @@ class LogStream:
     def _one(self, line: str) -> None:
         found = HEADER.match(line)
         if found is None:
-            line = strip_broken_colour(line)  # once: taking codes out may put new ones together
-            found = HEADER.match(line)
-        if found is None:
-            self._headless(line)
-            return
+            if self._wrapped(line):
+                return
+            plain = strip_broken_colour(line)  # once: taking codes out may put new ones together
+            found = HEADER.match(plain) if plain != line else None
+            if found is None:
+                if plain == line or not self._wrapped(plain):
+                    self._headless(plain)
+                return
+            line = plain
         process, identity, level, stamp, where = found.groups()
         self.levels[level] += 1
         if stamp is None:
@@ -283,13 +303,15 @@ class LogStream:
         elif line.startswith(_TRACEBACK, start):
             self._last_records[head.origin.who] = record._replace(raised=True)
 
-    def _headless(self, line: str) -> None:
-        """A line that does not begin with the engine's header: wrapped, JSON, of another library, or of nobody."""
+    def _wrapped(self, line: str) -> bool:
+        """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
         if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
             self._unwrapped(framed)
-            return
-        if line.startswith("{") and self._json(line):
-            return
+            return True
+        return line.startswith("{") and self._json(line)
+
+    def _headless(self, line: str) -> None:
+        """A line that does not begin with the engine's header: of another library, or of nobody."""
         if "] " in line and (header := self._late_header(line)):
             self._glued.append(header)
         else:
@@ -304,9 +326,9 @@ class LogStream:
         return before[1] + line[before.end() :] if before else ""
 
     def _unwrapped(self, framed: Framed) -> None:
-        line = framed.line
-        if line is None:
+        if framed.line is None:
             return
+        line = strip_colour(framed.line)  # JSON escapes it, and a long line may be parted within a code
         self._wrapped_time, self._nesting = framed.time, self._nesting + 1
         if "\r" in line or self._returns.open:
             self._physical_line(line)
@@ -407,12 +429,13 @@ class LogStream:
                 return NOTHING
             self.runtime = self.runtime or rule.runtime
             if event is not NOTHING:
-                self._emit(event, head)
+                for _ in range(_repetitions(line, end) if type(event) in _EACH_COUNTS else 1):
+                    self._emit(event, head)
             return event
         return None
 
     def _emit(self, event: Event, head: Head) -> None:
-        if self._responses_in_order:
+        if self._responses_in_order or type(event) is IntervalStats:  # how many were answered in this interval counts
             self._flush_responses(head)
         if type(event) is EngineStarted:
             self._flush_responses(head)
@@ -425,3 +448,10 @@ class LogStream:
             counts = {code: count for code, count in self._responses.items() if count}
             self._found.append((HttpResponses(counts), head))
             self._responses.update(_NO_RESPONSES)
+
+
+def _repetitions(line: str, start: int) -> int:
+    """For how many lines of other Ray workers this one stands: `... [repeated 7x across cluster]`."""
+    at = line.rfind(_RAY_MARK, start)
+    found = _RAY.match(line, at) if at >= 0 else None
+    return int(found[1]) if found else 1

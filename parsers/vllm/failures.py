@@ -231,10 +231,13 @@ def rpc_timeout(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor="[Rank ",
-    pattern=r"\[Rank \d+\] Watchdog caught collective operation timeout",
+    anchor=("[Rank ", "[PG "),
+    pattern=r"\[(?:PG [\w ()]{1,96} )?Rank \d{1,5}\] Watchdog caught collective operation timeout",
     source=(),  # torch's own wording
-    samples={"0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE"},
+    samples={
+        "0.10.2": "[PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
+        "0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
+    },
     scope=Scope.BARE,
     emits=_failure("collective_timeout"),
 )

@@ -45,7 +45,7 @@ def graph_compiled(found: re.Match[str]) -> Compiled:
 
 @rule(
     anchor="Directly load ",
-    pattern=r"Directly load (?:the compiled graph|AOT compilation)",
+    pattern=r"Directly load (?:the compiled graph(?:\(s\))?(?: for (?:compile range )?(\([\d, ]{1,40}\)|\w{1,20}))?|AOT compilation)",
     source=(
         "Directly load the compiled graph(s) for compile range %s from the cache, took %.3f s",
         "Directly load AOT compilation from path %s",
@@ -53,9 +53,9 @@ def graph_compiled(found: re.Match[str]) -> Compiled:
     samples={"0.26.0": "Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.204 s"},
     emits=[Series("compile_cache_total", {"backend": "inductor", "result": "hit"})],
 )
-def graph_loaded(_: re.Match[str]) -> CompileCache:
+def graph_loaded(found: re.Match[str]) -> CompileCache:
     """A graph came from the cache."""
-    return CompileCache("inductor", "hit")
+    return CompileCache("inductor", "hit", found[1] or "")
 
 
 @rule(

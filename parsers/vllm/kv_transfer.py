@@ -12,6 +12,7 @@ from parsers.events import (
     KvLateRead,
     KvPeerChanged,
     KvTransferInterval,
+    KvTransferIntervals,
     KvTransferPlan,
     Nothing,
 )
@@ -24,6 +25,7 @@ _NESTED_PAIR = re.compile(rf"'([^']{{1,48}})': (?:np\.float\d+\()?{_NUMBER}", re
 _CONNECTORS = frozenset(("nixl", "mooncake", "moriio", "lmcache", "offloading", "p2pnccl", "hf3fs"))
 _TRANSFERS = "Num successful transfers"
 _POST = "Avg post time (ms)"
+_SIZE = "Avg MB per transfer"
 _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
 
 
@@ -47,24 +49,24 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
         Series("kv_transfer_reported_failures_total", since="0.32"),
     ],
 )
-def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | Nothing:
-    """One interval of the connector, summed over the TP ranks of one engine. MB are MiB; a failure-only interval has 0 transfers."""
+def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | KvTransferIntervals | Nothing:
+    """One interval, summed over the TP ranks of one engine. MB are MiB; a failure-only interval has 0 transfers."""
     text = found[1]
     if text.startswith(_TRANSFERS):
         return _interval("", dict([part.split("=") for part in text.split(", ")]))
-    for connector, body in _NESTED.findall(text):
-        values = dict(_NESTED_PAIR.findall(body))
-        if _TRANSFERS in values:
-            return _interval(connector, values)
-    return NOTHING
+    nested = ((connector, dict(_NESTED_PAIR.findall(body))) for connector, body in _NESTED.findall(text))
+    parts = tuple(_interval(connector, values) for connector, values in nested if _TRANSFERS in values)
+    return KvTransferIntervals(parts) if parts else NOTHING
 
 
 def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
+    if _SIZE not in values:
+        raise ValueError  # torn before the keys by which connectors differ
     # Mooncake's line has the same keys but for the post time.
     name = _connector(connector) if connector else "nixl" if _POST in values else "mooncake"
     number = {key: float(value) for key, value in values.items()}
     get, post = number.get, number.get(_POST)
-    transfers, mean, size = number[_TRANSFERS], get("Avg xfer time (ms)", 0.0), get("Avg MB per transfer", 0.0)
+    transfers, mean, size = number[_TRANSFERS], get("Avg xfer time (ms)", 0.0), number[_SIZE]
     failed = get("Num failed transfers")
     if not isfinite(transfers * (mean + size * MIB + (post or 0.0)) + (failed or 0.0)):
         raise ValueError

@@ -285,3 +285,70 @@ def test_last_event_has_the_time_of_its_line() -> None:
     reading = read(*SERVING, monitor(at="03:16:00"), line("x", API, "03:20:00"))
 
     assert 1783998960 == reading.value("jit_last_event_timestamp_seconds", "tilelang", "serving")
+
+
+# -- ranks without a process name (0.33) -------------------------------------------------------------------------------
+
+
+def autotune(kernel: str = "fused_moe_kernel") -> str:
+    """The first of Triton's four lines."""
+    return f"Triton autotuning for function {kernel},"
+
+
+TP8 = (logo("0.33.0"), core("0.33.0"), READY)
+
+
+def test_nameless_ranks_of_one_compile_fold() -> None:
+    """TileLang's pairs overlap: all of them are one compile of the slowest rank."""
+    reading = read(*TP8, *[begins("03:16:00")] * 8, *[ends("03:16:03")] * 8)
+
+    assert {("tilelang", "compile", "serving"): 1} == events(reading)
+    assert {"serving": 3.0} == seconds(reading, "tilelang")
+    again = reading.feed(*[begins("03:17:00")] * 8, *[ends("03:17:02")] * 8)
+    assert {("tilelang", "compile", "serving"): 2} == events(again)
+    assert {"serving": 5.0} == seconds(again, "tilelang")
+
+
+def test_the_monitors_word_between_the_begins_of_nameless_ranks_is_the_same_compile() -> None:
+    """Rank 0 is not always the first."""
+    reading = read(logo("0.33.0"), *[begins("03:16:00")] * 3, monitor(at="03:16:00"), *[begins("03:16:01")] * 5, *[ends("03:16:03")] * 8)
+
+    assert {("tilelang", "compile", "serving"): 1} == events(reading)
+    assert {"serving": 3.0} == seconds(reading, "tilelang")
+
+
+def test_nameless_ranks_of_one_autotuning_fold() -> None:
+    """As many as the engine has workers; the next one is another autotuning."""
+    reading = read(*TP8, line("x", at="03:16:00"), *[autotune()] * 8, *["finished after 1.24s,"] * 8)
+
+    assert {("triton", "autotune", "serving"): 1} == events(reading)
+    assert {"serving": 1.24} == seconds(reading, "triton")
+    assert {("triton", "autotune", "serving"): 2} == events(reading.feed(autotune()))
+
+
+def test_durations_of_two_nameless_ranks_belong_to_their_kernels() -> None:
+    """Both are counted, whichever finished first."""
+    reading = read(logo(), READY, autotune("a"), autotune("b"), "finished after 1.24s,", "finished after 5.00s,")
+
+    assert {("triton", "autotune", "serving"): 2} == events(reading)
+    assert {"serving": 6.24} == seconds(reading, "triton")
+
+
+def test_graphs_from_the_cache_are_counted_once_for_all_ranks_in_any_order() -> None:
+    """Rank by rank or range by range."""
+    ranges = ("(1, 8192)", "(8193, 16384)")
+
+    def loaded(each: str, who: str) -> str:
+        return line(f"Directly load the compiled graph(s) for compile range {each} from the cache, took 1.204 s", who, "03:13:00")
+
+    by_rank = read(*STARTED, *(loaded(each, who) for who in (RANK0, RANK1) for each in ranges))
+    by_range = read(*STARTED, *(loaded(each, who) for each in ranges for who in (RANK0, RANK1)))
+
+    assert 2 == by_rank.value("compile_cache_total", "inductor", "hit") == by_range.value("compile_cache_total", "inductor", "hit")
+
+
+def test_an_idle_line_tells_that_a_log_without_its_start_serves() -> None:
+    """An engine prints periodic lines once it has served."""
+    idle = stats("03:15:50", generation=0.0, running=0)
+
+    assert {("triton", "autotune", "serving"): 1} == events(read(idle, autotune()))
