@@ -8,11 +8,14 @@ from parsers.units import base_name, label
 
 _ARGUMENT = re.compile(
     r"'(?P<key>model|served_model_name|max_model_len|max_num_seqs|max_num_batched_tokens|tensor_parallel_size|pipeline_parallel_size"
-    r"|data_parallel_size|kv_cache_dtype|method|num_speculative_tokens|block_size|distributed_executor_backend)': "
-    r"(?:\['(?P<first>[^']*)'|'(?P<text>[^']*)'|(?P<number>\d+))"
-    r"|(?P<kv_key>kv_connector|kv_role|kv_load_failure_policy)='(?P<kv>[^']*)'",
+    r"|data_parallel_size|kv_cache_dtype|block_size|distributed_executor_backend)': "
+    r"(?:\['(?P<first>[^']*)'|'(?P<text>[^']*)'|(?P<number>\d+)(?![\w.]))"
+    r"|(?P<kv_key>kv_connector|kv_role|kv_load_failure_policy)(?:=|[\"']: ?)[\"'](?P<kv>[\w.-]*)[\"']",
     re.ASCII,
 )
+# A dict, or the text of a JSON object as it was given. The draft model has keys of its own that the target has as well.
+_SPECULATION = re.compile(r"'speculative_config': (?:\{(?:[^{}]|\{[^{}]*\}){0,4096}\}|'[^']{0,4096}'|\w+)")
+_SPECULATIVE_ARGUMENT = re.compile(r"[\"'](method|num_speculative_tokens)[\"']: ?(?:[\"'](\w+)[\"']|(\d+)(?![\w.]))", re.ASCII)
 _UNCOMPARED = re.compile(r"'enforce_handshake_compat': (?:False|'false')")
 _ARGUMENT_SETTINGS = {
     "served_model_name": "model",
@@ -47,7 +50,11 @@ _ARGUMENT_SETTINGS = {
 def arguments(found: re.Match[str]) -> EngineSettings:
     """What the engine was started with: a dict with reprs of other objects in it, so only known keys are read."""
     values: dict[str, str] = {}
-    for each in _ARGUMENT.finditer(found[1]):
+    speculation = _SPECULATION.search(found[1])
+    if speculation:
+        for key, text, number in _SPECULATIVE_ARGUMENT.findall(speculation[0]):
+            _add(values, _ARGUMENT_SETTINGS[key], text or number)
+    for each in _ARGUMENT.finditer(_SPECULATION.sub("", found[1])):
         key = each["key"] or each["kv_key"]
         value = each["first"] or each["text"] or each["number"] or each["kv"] or ""
         _add(values, _ARGUMENT_SETTINGS[key], value)

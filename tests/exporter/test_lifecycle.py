@@ -266,6 +266,29 @@ def test_failures_are_incidents_not_lines(lines: list[str], expected: dict[str, 
     assert expected == {labels[0]: value for labels, value in failures.items() if value}
 
 
+@pytest.mark.parametrize(
+    "line_of_the_end",
+    [error(WORKER_DIED, "03:20:01"), error("[shutdown] MPClient: engine core exited unexpectedly; starting cleanup", "03:20:01", API)],
+    ids=["worker", "core"],
+)
+def test_deaths_after_an_orderly_shutdown_are_part_of_it(line_of_the_end: str) -> None:
+    """Whoever is ended by a signal says that it died."""
+    reading = read(logo(), core(), READY, STOPPING, line_of_the_end)
+
+    assert "stopped" == reading.state
+    assert 0 == sum(reading.series("engine_failures_total").values())
+
+
+@pytest.mark.parametrize("end", [STOPPING, error(FATAL, "03:20:00")], ids=["stopped", "failed"])
+def test_ready_line_after_an_end_is_another_process(end: str) -> None:
+    """Its start lines are not in the log when the level is WARNING."""
+    reading = read(logo(), core(), READY, end, READY, POST)
+
+    assert "serving" == reading.state
+    assert 1 == reading.value("engine_ready")
+    assert reading.value("startup_seconds", "total") is None
+
+
 def test_failure_of_the_next_process_is_an_incident_of_its_own() -> None:
     """A crash loop faster than a minute counts each crash."""
     reading = read(logo(), READY, error(FATAL, "03:20:00"), logo(at="03:20:10"), READY, error(FATAL, "03:20:40"))
@@ -315,6 +338,15 @@ def test_ctrl_c_during_a_start_is_no_failure() -> None:
     reading = read(logo(), "(APIServer pid=1) Traceback (most recent call last):", "(APIServer pid=1) KeyboardInterrupt")
 
     assert 0 == reading.value("engine_failures_total", "startup_failed")
+
+
+def test_answers_end_a_hang_where_no_periodic_line_is_printed() -> None:
+    """With --disable-log-stats they are all there is."""
+    reading = read(logo(), READY, error(HANG, "03:20:00"), POST, error(HANG, "05:20:00"))
+    assert ("stalled", 2) == (reading.state, reading.value("engine_failures_total", "hang"))
+
+    assert "serving" == reading.feed(POST).state
+    assert "stalled" == read(logo(), READY, stats(), error(HANG, "03:20:00"), POST).state
 
 
 @pytest.mark.parametrize(
@@ -448,3 +480,17 @@ def test_evidence_of_the_old_process_says_nothing_about_the_new_one() -> None:
 
     reading.feed(logo("0.32.0", at="03:30:00"), connector("kv_consumer"))
     assert "unproven" == reading.verdict
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+        "[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: W",
+        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG 0 (default_pg) Rank 3] Watchdog caught collective operation timeout: W",
+    ],
+)
+def test_watchdog_of_every_torch_is_a_collective_timeout(record: str) -> None:
+    """With a thread and a time, without them, and with the process group's name."""
+    assert 1 == read(logo(), READY, record).value("engine_failures_total", "collective_timeout")

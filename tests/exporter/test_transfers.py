@@ -305,3 +305,43 @@ def test_request_ids_are_in_no_series() -> None:
     reading = read(failure("transfer_failed", "cmpl-secret"), expired("cmpl-secret"), late("cmpl-secret"))
 
     assert not [each for each in reading.source.samples(None) if any("secret" in label for label in each.labels)]
+
+
+# -- several connectors, torn lines, Ray -------------------------------------------------------------------------------
+
+
+def nested(number: int) -> str:
+    """One connector's share of a MultiConnector's line."""
+    return f"{{'Num successful transfers': {number}, 'Avg xfer time (ms)': 2.0, 'Avg MB per transfer': 1.0, 'Num failed transfers': 1}}"
+
+
+def test_each_connector_of_a_multi_connector_is_counted() -> None:
+    """Not only the first."""
+    text = f"KV Transfer metrics: NixlConnector={nested(4)}, MooncakeConnector={nested(3)}, OffloadingConnector={{'a': 1}}"
+    reading = read(logo(), stats(), line(text))
+
+    assert {("0", "nixl"): 4, ("0", "mooncake"): 3} == counted(reading, "kv_transfers_total")
+    assert {("0", "nixl"): 1, ("0", "mooncake"): 1} == counted(reading, "kv_transfer_reported_failures_total")
+
+
+def test_torn_line_is_given_to_no_connector() -> None:
+    """The keys that tell NIXL from Mooncake come late."""
+    whole = transfers(4)
+    for end in range(whole.index("=4") + 2, whole.index("Avg MB")):
+        assert {} == counted(read(logo(), stats(), whole[:end]), "kv_transfers_total")
+
+
+@pytest.mark.parametrize(
+    ("first", "family", "labels"),
+    [
+        pytest.param(failure("transfer_failed"), "kv_transfer_failures_total", ("nixl", "transfer"), id="failure"),
+        pytest.param(
+            line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK0), "kv_compatibility_checks_total", ("nixl", "passed"), id="check"
+        ),
+    ],
+)
+def test_rays_repetitions_are_records_of_other_workers(first: str, family: str, labels: tuple[str, ...]) -> None:
+    """Ray prints equal lines of several workers once more with their number."""
+    more = f"{first} [repeated 7x across cluster] (Ray deduplicates logs by default.)"
+
+    assert 8 == read(logo(), first, more).value(family, *labels)

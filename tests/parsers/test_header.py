@@ -118,10 +118,12 @@ def test_uvicorn_has_a_header_of_its_own(line, process, level):
         ("E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] genNotif: x", "ERROR", "1129 13:13:11.832085", "nixl_agent.cpp:1437", "genNotif: x"),
         ("I0714 03:12:07.000001 7 ucx_backend.cpp:1] x", "INFO", "0714 03:12:07.000001", "ucx_backend.cpp:1", "x"),
         ("F0714 03:12:07.000001 7 src/core/a.cc:1] x", "CRITICAL", "0714 03:12:07.000001", "src/core/a.cc:1", "x"),
+        ("[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog", "ERROR", "1206 18:44:12.715298746", "ProcessGroupNCCL.cpp:607", "[Rank 0] Watchdog"),
+        ("[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog", "ERROR", "", "ProcessGroupNCCL.cpp:563", "[Rank 0] Watchdog"),
         ("[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog", "ERROR", "714 03:20:11.402113", "ProcessGroupNCCL.cpp:685", "[Rank 3] Watchdog"),
         ("[W714 03:20:11.402113 455 socket.cpp:200] x", "WARNING", "714 03:20:11.402113", "socket.cpp:200", "x"),
     ],
-    ids=["TileLang", "FlashInfer", "NIXL in Python", "NIXL in Python, padded less", "absl", "absl information", "absl fatal", "torch with rank", "torch"],
+    ids=["TileLang", "FlashInfer", "NIXL in Python", "NIXL in Python, padded less", "absl", "absl information", "absl fatal", "torch without thread", "torch without time", "torch with rank", "torch"],
 )  # fmt: skip
 def test_a_native_library_has_a_header_of_its_own(line, level, time, where, message):
     """Level, time, source line and the place where the message begins, behind a process prefix as well."""
