@@ -68,12 +68,12 @@ class FollowedSource:
         return taken
 
     def _take(self, path: str, chunk: Chunk, stats: FollowerStats) -> None:
-        now = time.time()
-        if self.live and stats.lag_bytes == 0:
-            self.source.feed(chunk.data, now, path)
-            self.source.learn_zone(now)
-        else:
-            self.source.feed(chunk.data, _written_at(path, now), path)
+        written = now = time.time()
+        if not self.live or stats.lag_bytes:
+            written = _written_at(path, now)
+        self.source.feed(chunk.data, written, path)
+        if not stats.lag_bytes:
+            self.source.learn_zone(written)
 
     def samples(self, now: float) -> Iterator[Sample]:
         """The engine's series and those about the files."""
@@ -181,7 +181,7 @@ def _samples_safely(followed: FollowedSource, now: float) -> list[Sample]:
 
 
 def _written_at(path: str, default: float) -> float:
-    """When the file was last written: no line of its history is younger."""
+    """When the file was last written, which is when its last line was printed: no line of its history is younger."""
     try:
         return default if path == STDIN else Path(path).stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""What a container runtime or a log viewer puts around each line: CRI, docker json-file, prefixes of compose, kubectl and stern."""
+"""What a container runtime or a log viewer puts around a line: CRI, docker json-file, prefixes of compose, kubectl, stern, syslog."""
 
 import json
 import re
@@ -9,6 +9,10 @@ PARTIAL_LIMIT = 256 * 1024
 
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
+# kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message
+_TIMESTAMPS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
+# journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
+_SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} [\w./@-]{1,64}(?:\[\d{1,10}\])?: ", re.ASCII)
 # engine-1  | message
 _COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,62} +\| ", re.ASCII)
 # kubectl logs --prefix: [pod/decode-0/engine] message; stern: decode-0 engine message, where a header follows
@@ -40,7 +44,10 @@ class Framing:
             return Framed(self._joined(stream, line[found.end() :], last=tag == "F"), time)
         if line.startswith(_DOCKER):
             return self._docker(line)
-        found = _COMPOSE.match(line) if " | " in line else _KUBECTL.match(line) if line.startswith("[pod/") else _STERN.match(line)
+        if found := _TIMESTAMPS.match(line):
+            return Framed(line[found.end() :], found[1])
+        found = _COMPOSE.match(line) if " | " in line else None
+        found = found or _KUBECTL.match(line) or _SYSLOG.match(line) or _STERN.match(line)
         return Framed(line[found.end() :], None) if found else None
 
     def _docker(self, line: str) -> Framed | None:

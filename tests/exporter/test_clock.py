@@ -1,6 +1,12 @@
 """The zone of the log's clock: learnt from lines that have just been written, and from nothing else."""
 
+import os
+from pathlib import Path
+
 import pytest
+
+from exporter.config import from_flags
+from exporter.daemon import Daemon
 
 from .conftest import RANK0, READY, Reading, core, logo, stats
 
@@ -43,3 +49,14 @@ def test_lines_without_a_time_do_not_stop_the_logs_clock() -> None:
     live(reading, 'INFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK', now=NOW + 850)
 
     assert 0 == reading.value("jit_in_progress", "tilelang", now=NOW + 1000)
+
+
+def test_zone_of_a_history_is_learnt_from_when_the_file_was_written(tmp_path: Path) -> None:
+    """A container's clock eight hours ahead: the engine is not from the future until it writes its next line."""
+    log = tmp_path / "engine.log"
+    log.write_text("\n".join((logo(), core(), READY, stats("11:33:20"))) + "\n")
+    os.utime(log, (NOW + 3, NOW + 3))
+    daemon = Daemon(from_flags(None, logs=[str(log)]))
+    (snapshot,) = daemon.snapshot()
+
+    assert [NOW] == [each.value for each in snapshot.samples if each.family == "stats_timestamp_seconds"]

@@ -9,8 +9,28 @@ BRACKETED = "[2026-07-14 03:12:17,123][loggers.py:310][INFO]: "
 
 @pytest.mark.parametrize(
     "prefix",
-    ["[pod/decode-0/engine] ", "ms-pd-decode-6458459f69-qxv6j vllm ", "engine-1  | ", "decode-0 engine "],
-    ids=["kubectl logs --prefix", "stern", "docker compose", "stern, a stateful set"],
+    [
+        "[pod/decode-0/engine] ",
+        "2026-07-14T03:12:17.123456789Z ",
+        "[pod/decode-0/engine] 2026-07-14T03:12:17.123456789Z ",
+        "ms-pd-decode-6458459f69-qxv6j vllm ",
+        "decode-0 engine ",
+        "engine-1  | ",
+        "engine-1  | 2026-07-14T03:12:17.123456789Z ",
+        "Jul 14 03:12:17 gpu-host-1 vllm[4711]: ",
+        "Jul  4 03:12:17 gpu-host-1 docker/engine[4711]: ",
+    ],
+    ids=[
+        "kubectl logs --prefix",
+        "kubectl logs --timestamps",
+        "kubectl logs with both",
+        "stern",
+        "stern, a stateful set",
+        "docker compose",
+        "docker compose with times",
+        "journalctl",
+        "syslog",
+    ],
 )
 def test_a_viewers_prefix_comes_off(prefix):
     """The record behind it is read as if it stood alone."""

@@ -264,8 +264,6 @@ def test_a_line_in_parts_that_never_ends_stays_bounded():
         '{"log":5,"stream":"stdout","time":"x"}',
         '{"log":"x',
         '{"log":"' + "[" * 5000,
-        f"{TIME} stdout X text",
-        f"{TIME} stdin F text",
         "2026-07-14 03:12:07 stdout F text",
         "| text",
         "-x | text",
@@ -274,6 +272,12 @@ def test_a_line_in_parts_that_never_ends_stays_bounded():
 def test_what_is_no_wrapping_stays(line):
     """Half a wrapping is a line like any other."""
     assert Framing().unwrap(line) is None
+
+
+@pytest.mark.parametrize("tag", ["stdout X", "stdin F", "stdout"])
+def test_no_record_stands_behind_half_a_wrapping_of_cri(tag):
+    """The time comes off, and what is left begins with a word of nobody."""
+    assert read(f"{TIME} {tag} {RECORD}\n").events == []
 
 
 def test_a_wrapping_in_a_wrapping_in_a_wrapping_is_text():
