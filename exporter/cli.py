@@ -13,9 +13,6 @@ from exporter.version import VERSION
 USAGE_ERROR = 2
 FAILURE = 1
 
-# Nearly every object lives for one line and is freed by its reference count: the cycle collector has nothing to find.
-gc.set_threshold(50_000, 20, 100)
-
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
 
@@ -44,6 +41,8 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.version_option(VERSION, prog_name="inferlog")
 def main() -> None:
     """Turn the logs of LLM inference engines into Prometheus metrics."""
+    # Nearly every object lives for one line and is freed by its reference count: the cycle collector has nothing to find.
+    gc.set_threshold(50_000, 20, 100)
 
 
 @main.command()

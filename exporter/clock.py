@@ -1,8 +1,5 @@
 """From the times that a log prints to times since the epoch."""
 
-import time
-from collections.abc import Callable
-
 from parsers.header import Head, LogClock
 
 ZONE_STEP_SECONDS = 900
@@ -15,12 +12,11 @@ _LIVE_ERROR_SECONDS = 60
 class EventClock:
     """Gives an event its time: the container runtime's, else the log's own, corrected by the zone that was given or learnt."""
 
-    def __init__(self, zone_seconds: float | None = None, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, zone_seconds: float | None = None) -> None:
         """`zone_seconds` east of UTC when the configuration gives it."""
         self._given = zone_seconds is not None
         self._zone = zone_seconds or 0.0
-        self.wall = wall
-        self._runtime_clock = LogClock(time.gmtime(wall()).tm_year)
+        self._runtime_clock = LogClock(1)  # its times have a year
 
     def learn(self, log_time: float | None, real_time: float) -> None:
         """Compare a time that the log has just printed with the real one."""

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from parsers.events import IntervalStats, KvCompatibility, KvLoadSkipped, KvTransferFailure, KvTransferInterval
 from parsers.header import Head
@@ -58,10 +58,7 @@ class Period:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_SUMS = (
-    "prompt_tokens", "requests", "answered", "transfers", "empty", "failed_attempts", "recomputed", "load_failed", "unanswered_loads",
-    "late_reads", "expired", "params_refused",
-)  # fmt: skip
+_SUMS = [field.name for field in fields(Period) if field.name not in ("served", "failed_requests", "skipped")]
 
 
 class PdEvidence:
