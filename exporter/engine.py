@@ -21,6 +21,7 @@ from parsers.stream import Found
 
 UNKNOWN_RUNTIME = "unknown"
 _COUNTS_FAILED_TRANSFERS = (0, 32)  # the first vLLM whose transfer line has a number of failures
+_OPEN_PHASES = 1024
 
 
 class Engine:
@@ -57,6 +58,7 @@ class Engine:
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
+        self._phase_began: dict[tuple[str, str], float] = {}
 
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
@@ -68,6 +70,7 @@ class Engine:
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
+            events.DraftCaptureBegan: lambda event, head: self._begin_phase("graph_capture_draft", head),
             events.Component: self.capacity.component,
             events.MemoryReport: self.capacity.memory_report,
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
@@ -92,8 +95,8 @@ class Engine:
             events.HybridKvCache: self._hybrid_kv_cache,
             events.TransportError: lambda event, head: self.counters.add("transport_errors_total", event.library),
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
-            events.CompileBegan: lambda event, head: self.jit.began(event, head, self.life.phase),
-            events.CompileEnded: lambda event, head: self.jit.ended(event, head, self.life.phase),
+            events.CompileBegan: self._compile_began,
+            events.CompileEnded: self._compile_ended,
             events.CompileTook: self.jit.took,
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,
@@ -148,8 +151,30 @@ class Engine:
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
         self.life.finished(event, head)
+        if event.phase == "graph_capture":
+            self._end_phase("graph_capture_draft", head)
         if event.memory:
             self.capacity.phase_memory(event.memory, head)
+
+    def _begin_phase(self, phase: str, head: Head) -> None:
+        """A phase of one process began that no line gives a duration: its end is told by another line."""
+        if head.time is not None and len(self._phase_began) < _OPEN_PHASES:
+            self._phase_began[phase, head.origin.who] = head.time
+
+    def _end_phase(self, phase: str, head: Head) -> None:
+        began = self._phase_began.pop((phase, head.origin.who), None)
+        if began is not None and head.time is not None and head.time >= began:
+            self.life.finished(events.PhaseFinished(phase, head.time - began), head)
+
+    def _compile_began(self, event: events.CompileBegan, head: Head) -> None:
+        self.jit.began(event, head, self.life.phase)
+        if event.event == "autotune" and self.life.phase == "startup":
+            self._begin_phase("autotune", head)
+
+    def _compile_ended(self, event: events.CompileEnded, head: Head) -> None:
+        self.jit.ended(event, head, self.life.phase)
+        if event.event == "autotune" and self.life.phase == "startup":
+            self._end_phase("autotune", head)
 
     def _kv_cache_size(self, event: events.KvCacheSize, head: Head) -> None:
         self.capacity.kv_cache_size(event, head)

@@ -74,6 +74,10 @@ class PhaseFinished(NamedTuple):
     compile_seconds: float | None = None
 
 
+class DraftCaptureBegan(NamedTuple):
+    """One rank goes on to the draft model within `graph_capture`, which ends for both at once."""
+
+
 class MemoryReport(NamedTuple):
     """Device memory of one rank by part, and what is left for KV."""
 
@@ -292,7 +296,7 @@ Event: TypeAlias = (
     | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
     | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
-    | CompileTook | CompileCache | HttpResponses
+    | CompileTook | CompileCache | DraftCaptureBegan | HttpResponses
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "detail"})

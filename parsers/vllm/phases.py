@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import MemoryReport, MemoryUsed, PhaseFinished
+from parsers.events import DraftCaptureBegan, MemoryReport, MemoryUsed, PhaseFinished
 from parsers.rules import Scope, rule
 from parsers.units import DECIMAL, GIB
 
@@ -69,13 +69,29 @@ def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
 
 @rule(
     anchor="Graph capturing finished in ",
-    pattern=rf"Graph capturing finished in \**{DECIMAL} secs\**, took {DECIMAL} GiB",
-    source="Graph capturing finished in %.0f secs, took %.2f GiB",
-    samples={"0.26.0": "Graph capturing finished in 46 secs, took 2.31 GiB"},
+    pattern=rf"Graph capturing finished in \**{DECIMAL} secs(?:\**, took {DECIMAL} GiB|\.)",
+    source=("Graph capturing finished in %.0f secs, took %.2f GiB", "Graph capturing finished in %.0f secs."),
+    samples={
+        "0.6.3": "Graph capturing finished in 18 secs.",
+        "0.26.0": "Graph capturing finished in 46 secs, took 2.31 GiB",
+    },
 )
 def graphs_captured(found: re.Match[str]) -> PhaseFinished:
-    """CUDA graphs of one rank, the draft model's among them."""
-    return PhaseFinished("graph_capture", float(found[1]), MemoryUsed("cuda_graph", float(found[2]) * GIB))
+    """CUDA graphs of one rank, those of an encoder and of a draft model among them; to 0.6.3 without their memory."""
+    memory = MemoryUsed("cuda_graph", float(found[2]) * GIB) if found[2] else None
+    return PhaseFinished("graph_capture", float(found[1]), memory)
+
+
+@rule(
+    anchor="Capturing model for ",
+    pattern=r"Capturing model for (?:\S{1,64} )?speculator\.\.\.",
+    source=("Capturing model for %s speculator...", "Capturing model for speculator..."),
+    samples={"0.18.0": "Capturing model for speculator...", "0.26.0": "Capturing model for DSpark speculator..."},
+    since="0.14",
+)
+def draft_capture_began(_: re.Match[str]) -> DraftCaptureBegan:
+    """The draft model's share of the capture begins; the line that ends the whole capture ends it, too."""
+    return DraftCaptureBegan()
 
 
 @rule(

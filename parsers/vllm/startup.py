@@ -57,17 +57,25 @@ def server_version(found: re.Match[str]) -> EngineStarted:
 
 
 @rule(
-    anchor="Initializing a V1 LLM engine (",
-    pattern=rf"Initializing a V1 LLM engine \({_VERSION}\) with config: ",
-    source="Initializing a V1 LLM engine (v%s) with config: %s",
+    anchor=("Initializing a V1 LLM engine (", "Initializing a V0 LLM engine (", "Initializing an LLM engine ("),
+    pattern=rf"Initializing an? (?:V[01] )?LLM engine \({_VERSION}\) with config: ",
+    source=(
+        "Initializing a V1 LLM engine (v%s) with config: %s",
+        "Initializing a V0 LLM engine (v%s) with config: ",
+        "Initializing an LLM engine (v%s) with config: ",
+    ),
     samples={
+        "0.6.3": "Initializing an LLM engine (v0.6.3.post1) with config: model='/models/m', speculative_config=None, tokenizer='/models/m', "
+        "max_seq_len=4096, tensor_parallel_size=1, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=/models/m, seed=0",
+        "0.8.5": "Initializing a V0 LLM engine (v0.8.5) with config: model='/models/m', speculative_config=None, max_seq_len=32768, "
+        "tensor_parallel_size=2, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
         "0.26.0": "Initializing a V1 LLM engine (v0.26.0) with config: model='/models/m', speculative_config=None, max_seq_len=204800, "
         "tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
     },
     emits=_STARTS,
 )
 def engine_core(found: re.Match[str]) -> EngineStarted:
-    """The engine core's first line."""
+    """The engine core's first line; V0's engine prints the same configuration."""
     return EngineStarted("engine_core", label(found[1]), configuration(found.string[found.end() :]))
 
 
