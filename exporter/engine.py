@@ -67,6 +67,7 @@ class Engine:
             events.EngineReady: self._ready,
             events.EngineStopping: lambda event, head: self.life.stop(),
             events.EngineFailure: self.life.fail,
+            events.AddressInUse: self._address_in_use,
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
@@ -144,6 +145,10 @@ class Engine:
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         self.life.is_ready(head)
         self.evidence.ready(head)
+
+    def _address_in_use(self, event: events.AddressInUse, head: Head) -> None:
+        if self.life.phase == "startup":
+            self.life.fail(events.EngineFailure("startup_failed"), head)
 
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
         self.settings.told(event)

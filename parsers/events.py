@@ -40,6 +40,10 @@ class EngineFailure(NamedTuple):
     kind: str
 
 
+class AddressInUse(NamedTuple):
+    """A server could not bind its port: a failure while the engine starts."""
+
+
 class UncaughtException(NamedTuple):
     """The last line of a traceback that no logger printed."""
 
@@ -296,7 +300,7 @@ Event: TypeAlias = (
     | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
     | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
-    | CompileTook | CompileCache | DraftCaptureBegan | HttpResponses
+    | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "detail"})

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import EngineFailure
+from parsers.events import NOTHING, AddressInUse, EngineFailure, Nothing, TransportError
 from parsers.rules import Scope, Series, rule
 
 
@@ -68,6 +68,45 @@ def worker_died(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
+    anchor=("WorkerProc failed.", "RayWorkerProc failed: "),
+    pattern=r"(?:WorkerProc failed\.|RayWorkerProc failed: )",
+    source=("WorkerProc failed.", "RayWorkerProc failed: %s"),
+    samples={"0.26.0": "WorkerProc failed.", "0.33.0": "RayWorkerProc failed: CUDA driver error: unknown error"},
+    emits=_failure("worker_died"),
+)
+def worker_failed(_: re.Match[str]) -> EngineFailure:
+    """A worker left its loop; a traceback follows."""
+    return EngineFailure("worker_died")
+
+
+@rule(
+    anchor="WorkerProc hit an exception.",
+    pattern=r"WorkerProc hit an exception\.",
+    source="WorkerProc hit an exception.",
+    samples={"0.26.0": "WorkerProc hit an exception."},
+)
+def worker_raised(_: re.Match[str]) -> Nothing:
+    """A worker hands an exception on and works on: what it was, and whether the engine dies of it, other lines tell."""
+    return NOTHING
+
+
+@rule(
+    anchor="ray.exceptions.",
+    pattern=r"ray\.exceptions\.(ActorDiedError|RayChannelTimeoutError): ",
+    source=(),  # Ray's own wording
+    samples={
+        "0.10.2": "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+        "0.26.0": "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 00fc911a",
+    },
+    scope=Scope.EXCEPTION,
+    emits=_failure("worker_died", "rpc_timeout"),
+)
+def ray_failed(found: re.Match[str]) -> EngineFailure:
+    """A worker under Ray is gone, or its step did not come back within RAY_CGRAPH_get_timeout."""
+    return EngineFailure("worker_died" if found[1] == "ActorDiedError" else "rpc_timeout")
+
+
+@rule(
     anchor="WorkerProc failed to start.",
     pattern=r"WorkerProc failed to start\.",
     source="WorkerProc failed to start.",
@@ -122,7 +161,7 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
     anchor=("torch.OutOfMemoryError: ", "torch.cuda.OutOfMemoryError: ", "RuntimeError: ", "torch.AcceleratorError: "),
     pattern=(
         r"(?:torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|torch\.AcceleratorError): "
-        r"(?:(?:CUDA|HIP|XPU|NPU|HPU) out of memory|CUDA error: out of memory)"
+        r"(?:(?:CUDA|HIP|XPU|NPU|HPU) out of memory|(?:CUDA|HIP) error: out of memory)"
     ),
     source=(),  # torch's own wording
     samples={"0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB"},
@@ -164,15 +203,44 @@ def v0_engine_dead(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor="DPSupervisor found ",
-    pattern=r"DPSupervisor found [1-9]\d* exited DP Servers",
-    source="DPSupervisor found %s exited DP Servers.",
-    samples={"0.33.0": "DPSupervisor found 1 exited DP Servers."},
+    anchor=("vllm.v1.engine.exceptions.EngineDeadError: ", "EngineDeadError: "),
+    pattern=r"(?:vllm\.v1\.engine\.exceptions\.)?EngineDeadError: EngineCore encountered an issue\.",
+    source="EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    samples={
+        "0.26.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+    },
+    since="0.8",
+    scope=Scope.EXCEPTION,
+    emits=_failure("engine_dead"),
+)
+def engine_core_dead(_: re.Match[str]) -> EngineFailure:
+    """What the API server raises for each request once its engine core is gone."""
+    return EngineFailure("engine_dead")
+
+
+@rule(
+    anchor=("Engine iteration timed out.", "Engine background task failed"),
+    pattern=r"Engine (?:iteration timed out\.|background task failed)",
+    source=("Engine iteration timed out. This should never happen!", "Engine background task failed"),
+    samples={"0.6.3": "Engine background task failed", "0.8.5": "Engine iteration timed out. This should never happen!"},
+    until="0.10",
+    emits=_failure("engine_dead"),
+)
+def v0_engine_failed(_: re.Match[str]) -> EngineFailure:
+    """The V0 engine's loop ends."""
+    return EngineFailure("engine_dead")
+
+
+@rule(
+    anchor=("DPSupervisor found ", "DPSupervisor probe found "),
+    pattern=r"DPSupervisor (?:found [1-9]\d* exited|probe found [1-9]\d* unhealthy) DP Servers",
+    source=("DPSupervisor found %s exited DP Servers.", "DPSupervisor probe found %s unhealthy DP Servers."),
+    samples={"0.26.0": "DPSupervisor probe found 1 unhealthy DP Servers.", "0.33.0": "DPSupervisor found 1 exited DP Servers."},
     since="0.26",
     emits=_failure("engine_dead"),
 )
 def dp_server_exited(_: re.Match[str]) -> EngineFailure:
-    """One of the data-parallel servers is gone."""
+    """One of the data-parallel servers is gone, or answers no probe after it was ready: the supervisor ends them all."""
     return EngineFailure("engine_dead")
 
 
@@ -201,20 +269,48 @@ def weights_do_not_fit(_: re.Match[str]) -> EngineFailure:
     return EngineFailure("gpu_oom")
 
 
-_CUDA = r"(?:an illegal memory access was encountered|device-side assert triggered|unspecified launch failure|uncorrectable ECC error)"
+_CUDA = (
+    r"(?:an illegal memory access was encountered|device-side assert triggered|unspecified launch failure|uncorrectable ECC error"
+    r"|no kernel image is available|CUBLAS_STATUS_[A-Z])"
+)
 
 
 @rule(
     anchor=("RuntimeError: ", "torch.AcceleratorError: "),
-    pattern=rf"(?:RuntimeError|torch\.AcceleratorError): (?:Failed: )?CUDA error[ :][^\n]{{0,400}}?{_CUDA}",
+    pattern=(
+        rf"(?:RuntimeError|torch\.AcceleratorError): (?:(?:Failed: )?CUDA error[ :][^\n]{{0,400}}?{_CUDA}"
+        r"|HIP error: |[cC]uDNN error: CUDNN_STATUS_[A-Z])"
+    ),
     source=(),  # torch's and CUDA's own wording
-    samples={"0.26.0": "RuntimeError: CUDA error: an illegal memory access was encountered"},
+    samples={
+        "0.8.5": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "0.10.2": "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k)`",
+        "0.18.0": "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "0.26.0": "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "0.32.0": "torch.AcceleratorError: HIP error: an illegal memory access was encountered",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("cuda_error"),
 )
 def cuda_error(_: re.Match[str]) -> EngineFailure:
-    """A kernel failed on the device."""
+    """A kernel failed on the device, or there is none for it."""
     return EngineFailure("cuda_error")
+
+
+@rule(
+    anchor=("torch.distributed.DistBackendError: ", "RuntimeError: "),
+    pattern=r"(?:torch\.distributed\.DistBackendError|RuntimeError): NCCL error\b",
+    source=(),  # torch's own wording
+    samples={
+        "0.10.2": "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)",
+        "0.26.0": "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, unhandled cuda error",
+    },
+    scope=Scope.EXCEPTION,
+    emits=[Series("transport_errors_total", {"library": "nccl"})],
+)
+def nccl_error(_: re.Match[str]) -> TransportError:
+    """A collective failed at once on this rank; one that hangs is told by the watchdog."""
+    return TransportError("nccl")
 
 
 @rule(
@@ -259,3 +355,29 @@ def collective_timeout(_: re.Match[str]) -> EngineFailure:
 def broadcast_stuck(_: re.Match[str]) -> EngineFailure:
     """Normal while a start compiles; after it, a rank hangs. Repeated each minute."""
     return EngineFailure("hang")
+
+
+@rule(
+    anchor="OSError: [Errno 98] ",
+    pattern=r"OSError: \[Errno 98\] ",
+    source=(),  # Python's own wording
+    samples={"0.26.0": "OSError: [Errno 98] Address already in use"},
+    scope=Scope.EXCEPTION,
+    emits=_failure("startup_failed"),
+)
+def address_in_use(_: re.Match[str]) -> AddressInUse:
+    """The API server's port is taken; once it serves, another port is meant."""
+    return AddressInUse()
+
+
+@rule(
+    anchor="[Errno 98] error while attempting to bind on address ",
+    pattern=r"\[Errno 98\] error while attempting to bind on address \([^()\n]{1,128}\): [\w ]{1,64}$",
+    source=(),  # asyncio's own wording, printed by uvicorn
+    samples={"0.6.3": "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"},
+    scope=Scope.BARE,
+    emits=_failure("startup_failed"),
+)
+def bind_failed(_: re.Match[str]) -> EngineFailure:
+    """Uvicorn ends since the port is taken; it says that the application started first."""
+    return EngineFailure("startup_failed")

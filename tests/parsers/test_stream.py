@@ -385,10 +385,11 @@ def test_a_real_crash_is_told_in_order():
     """vLLM 0.10.2: ready, traffic, a rank that hangs, out of memory, and each process that finds the engine dead."""
     reading = read((DATA / "crash-0.10.2.log").read_bytes())
     assert reading.kinds[:5] == ["EngineReady", "HttpResponses", "IntervalStats", "EngineFailure", "TransportError"]
-    assert reading.kinds[5:] == ["EngineFailure"] * 3 + ["EngineStopping"] * 2 + ["HttpResponses"]
+    assert reading.kinds[5:] == ["EngineFailure"] * 4 + ["EngineStopping"] * 2 + ["HttpResponses"]
     assert [event.kind for event in reading.events if isinstance(event, EngineFailure)] == [
         "collective_timeout",
         "gpu_oom",
+        "engine_dead",
         "engine_dead",
         "engine_dead",
     ]
