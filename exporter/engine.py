@@ -152,6 +152,8 @@ class Engine:
 
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
         self.settings.told(event)
+        if event.values.get("stats") == "off":
+            self.life.hazard(events.Hazard("stats_disabled"), head)
         self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:

@@ -63,6 +63,8 @@ class LifeCycle:
         if not self._start_lines:
             self.state, self.started, self.ready = "starting", head, None
             self._counters.add("engine_starts_total")
+        if event.line == "headless":
+            self.state = "worker"
         self._start_lines.add(line)
         self._engine_core_seen = self._engine_core_seen or event.line == "engine_core"
         return replaces

@@ -105,6 +105,8 @@ class Settings:
         for dimension in _DIMENSIONS:
             if dimension in values:
                 yield Sample("engine_parallel_size", (dimension,), float(values[dimension]))
+        if values.get("expert_parallel") == "on" and "tp" in values:  # vLLM spreads the experts over all ranks of a pipeline stage
+            yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
         if "draft_length" in values and self.method:
             yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
 

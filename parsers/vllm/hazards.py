@@ -44,26 +44,32 @@ def unscaled_kv(found: re.Match[str]) -> Hazard:
         "Using uncalibrated q_scale ",
         "Found ",
         "DEPRECATED. Found kv_scale in the checkpoint",
+        "FP8 KV cache is enabled but ",
     ),
     pattern=(
         r"(Checkpoint does not provide a q scaling factor|Using uncalibrated q_scale|DEPRECATED\. Found kv_scale in the checkpoint"
-        r"|Found \w*_?scale in the checkpoint \(e\.g\. [^\n]{0,200}?but not found the expected name in the model)"
+        r"|Found [\w.]{0,128}scale in the checkpoint \(e\.g\. [^\n]{0,400}?but not found the expected name in the model"
+        r"|FP8 KV cache is enabled but prefill queries are not quantized to FP8)"
     ),
     source=(
         "Checkpoint does not provide a q scaling factor. Setting it to k_scale.",
         "Using uncalibrated q_scale ",
         "in the checkpoint (e.g. %s), but not found the expected name in the model (e.g. %s).",
+        "FP8 KV cache is enabled but prefill queries are not quantized to FP8.",
     ),
     samples={
+        "0.10.2": "Found model.layers.0.self_attn.k_proj.k_scale in the checkpoint (e.g. model.layers.0.self_attn.k_proj.k_scale), but not found the "
+        "expected name in the model (e.g. model.layers.0.self_attn.attn.k_scale). model.layers.0.self_attn.k_proj.k_scale is not loaded.",
         "0.26.0": "Found kv_scale in the checkpoint (e.g. a.kv_scale), but not found the expected name in the model (e.g. a.attn.k_scale). "
         "kv_scale is not loaded.",
+        "0.32.0": "FP8 KV cache is enabled but prefill queries are not quantized to FP8.",
         "0.33.0": "Using uncalibrated q_scale 1.0 and/or prob_scale 1.0 with fp8 attention. This may cause accuracy issues.",
     },
     emits=_hazard("fp8_kv_unscaled"),
 )
 def unscaled_attention(found: re.Match[str]) -> Hazard:
-    """The other wordings: scales of queries, of probabilities, or under a name that the model does not know."""
-    return Hazard("fp8_kv_unscaled", found[1][:24])
+    """The other wordings: queries without scales, probabilities without, or scales under a name that the model does not know."""
+    return Hazard("fp8_kv_unscaled", found[1].partition(" ")[0])
 
 
 @rule(
@@ -156,3 +162,49 @@ def warmup_skipped(_: re.Match[str]) -> Hazard:
 def warmup_failed(_: re.Match[str]) -> Hazard:
     """Kernels will compile while serving."""
     return Hazard("warmup_incomplete", "failed")
+
+
+@rule(
+    anchor=("No FlashInfer autotune cache entries found.", "Skipping FlashInfer autotune because it is disabled."),
+    pattern=r"(No FlashInfer autotune cache entries found\.|Skipping FlashInfer autotune because it is disabled\.)",
+    source=("No FlashInfer autotune cache entries found.", "Skipping FlashInfer autotune because it is disabled."),
+    samples={
+        "0.26.0": "No FlashInfer autotune cache entries found.Falling back to default tactics.",
+        "0.33.0": "Skipping FlashInfer autotune because it is disabled.",
+    },
+    since="0.14",
+    emits=_hazard("warmup_incomplete"),
+)
+def tuning_skipped(found: re.Match[str]) -> Hazard:
+    """FlashInfer's kernels run with default tactics."""
+    return Hazard("warmup_incomplete", found[1].partition(" ")[0])
+
+
+@rule(
+    anchor="Skipping CUDA graph capture. To turn on CUDA graph capture, ",
+    pattern=r"Skipping CUDA graph capture\. To turn on CUDA graph capture, ",
+    source="Skipping CUDA graph capture. To turn on CUDA graph capture, ",
+    samples={
+        "0.8.5": "Skipping CUDA graph capture. To turn on CUDA graph capture, set -O 3 and ensure `use_cudagraph` was not manually set to False",
+        "0.26.0": "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set to `NONE`",
+    },
+    emits=_hazard("warmup_incomplete"),
+)
+def capture_skipped(_: re.Match[str]) -> Hazard:
+    """Every step launches its kernels one by one."""
+    return Hazard("warmup_incomplete", "graphs")
+
+
+@rule(
+    anchor="The connector ",
+    pattern=r"The connector [^\n]{1,128}? is collecting stats but does not implement the `build_kv_connector_stats` method\.",
+    source="is collecting stats but does not implement the `build_kv_connector_stats` method. Stats will not be logged.",
+    samples={
+        "0.26.0": "The connector ExampleConnector is collecting stats but does not implement the `build_kv_connector_stats` method. Stats will not be "
+        "logged.",
+    },
+    emits=_hazard("kv_telemetry_missing"),
+)
+def connector_statistics_missing(_: re.Match[str]) -> Hazard:
+    """No line will tell of this connector's transfers."""
+    return Hazard("kv_telemetry_missing", "connector")

@@ -16,6 +16,8 @@ _ARGUMENT = re.compile(
 # A dict, or the text of a JSON object as it was given. The draft model has keys of its own that the target has as well.
 _SPECULATION = re.compile(r"'speculative_config': (?:\{(?:[^{}]|\{[^{}]*\}){0,4096}\}|'[^']{0,4096}'|\w+)")
 _SPECULATIVE_ARGUMENT = re.compile(r"[\"'](method|num_speculative_tokens)[\"']: ?(?:[\"'](\w+)[\"']|(\d+)(?![\w.]))", re.ASCII)
+_NO_STATS = re.compile(r"'disable_log_stats': True\b")
+_EXPERT_PARALLEL = re.compile(r"'enable_expert_parallel': True\b")
 _UNCOMPARED = re.compile(r"'enforce_handshake_compat': (?:False|'false')")
 _ARGUMENT_SETTINGS = {
     "served_model_name": "model",
@@ -60,6 +62,10 @@ def arguments(found: re.Match[str]) -> EngineSettings:
         _add(values, _ARGUMENT_SETTINGS[key], value)
     if _UNCOMPARED.search(found[1]):
         values["handshake_compat"] = "off"
+    if _NO_STATS.search(found[1]):
+        values["stats"] = "off"
+    if _EXPERT_PARALLEL.search(found[1]) and "'prefill_context_parallel_size'" not in found[1]:
+        values["expert_parallel"] = "on"
     return EngineSettings(values, complete=True)
 
 

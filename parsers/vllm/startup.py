@@ -80,6 +80,28 @@ def engine_core(found: re.Match[str]) -> EngineStarted:
 
 
 @rule(
+    anchor="Launching ",
+    pattern=(
+        rf"Launching (?:vLLM \({_VERSION}\) headless multiproc executor, with head node address "
+        r"|\d{1,9} data parallel engine\(s\) in headless mode, with head node address )"
+    ),
+    source=(
+        "Launching vLLM (v%s) headless multiproc executor, with head node address %s",
+        "Launching %d data parallel engine(s) in headless mode, with head node address %s.",
+    ),
+    samples={
+        "0.26.0": "Launching 1 data parallel engine(s) in headless mode, with head node address tcp://10.0.0.1:29550.",
+        "0.32.0": "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 10.0.0.1:29501 for torch.distributed process group.",
+    },
+    since="0.9",
+    emits=_STARTS,
+)
+def headless(found: re.Match[str]) -> EngineStarted:
+    """A node of a larger engine, without an API server: it never says that it is ready."""
+    return EngineStarted("headless", label(found[1] or ""))
+
+
+@rule(
     anchor=("Application startup complete.", "Server is ready to accept requests"),
     pattern=r"Application startup complete\.|Server is ready to accept requests",
     source=(),  # uvicorn's and grpc's own wording
