@@ -7,6 +7,7 @@ from parsers.vllm import jit as jit
 from parsers.vllm import kv_failures as kv_failures
 from parsers.vllm import kv_transfer as kv_transfer
 from parsers.vllm import phases as phases
+from parsers.vllm import routine as routine
 from parsers.vllm import settings as settings
 from parsers.vllm import spec_decode as spec_decode
 from parsers.vllm import startup as startup

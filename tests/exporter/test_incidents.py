@@ -92,3 +92,20 @@ def test_nccl_errors_are_counted_for_the_library() -> None:
     )
 
     assert 2 == reading.value("transport_errors_total", "nccl")
+
+
+@pytest.mark.parametrize(
+    ("message", "level", "unknown"),
+    [
+        ("Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ", "ERROR", 0),
+        ("Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[])", "ERROR", 0),
+        ("WorkerProc hit an exception.", "ERROR", 0),
+        ("Add 2 padding layers, may waste at most 7.14% KV cache memory", "WARNING", 0),
+        ("Chat template render timed out — executor pool replaced (4 worker(s)).", "WARNING", 0),
+        ("Unexpected: grammar rejected tokens [1] for request x. Terminating request.", "ERROR", 1),
+        ("Missing cached draft probabilities for request x; sampling again", "WARNING", 1),
+    ],
+)
+def test_routine_lines_do_not_hide_what_is_unknown(message: str, level: str, unknown: float) -> None:
+    """A warning or an error that is known to mean nothing is not counted among those that nobody knows."""
+    assert unknown == read(logo(), line(message, level=level)).value("unrecognised_lines_total", level)

@@ -19,7 +19,7 @@ from parsers.rules import NUMBER_KEY, Scope, registry
 from tests.parsers.reading import header, read
 
 RULES = registry()
-EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset({"worker_raised"})
+EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset({"crash_dump", "routine_warning", "worker_raised"})
 """Rules of warnings and errors that mean nothing of their own: they are known, so that what is not known stands out."""
 
 MEGABYTE = 2**20

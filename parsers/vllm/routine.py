@@ -1,0 +1,59 @@
+"""Warnings and errors that tell nothing of their own: known, so that `unrecognised_lines_total` shows what is new."""
+
+import re
+
+from parsers.events import NOTHING, Nothing
+from parsers.rules import rule
+
+
+@rule(
+    anchor=(
+        "Default vLLM sampling parameters have been overridden by ",
+        "Initializing KVConnectorBase_V1. ",
+        "Add ",
+        "Chat template render timed out",
+        "WorkerProc was terminated",
+    ),
+    pattern=(
+        r"(?:Default vLLM sampling parameters have been overridden by |Initializing KVConnectorBase_V1\. This API is experimental"
+        r"|Add \d{1,9} padding layers, may waste at most |Chat template render timed out|WorkerProc was terminated)"
+    ),
+    source=(
+        "Default vLLM sampling parameters have been overridden by %s: `%s`.",
+        "Initializing KVConnectorBase_V1. This API is experimental and subject to change in the future as we iterate the design.",
+        "Add %d padding layers, may waste at most %.2f%% KV cache memory",
+        "Chat template render timed out",
+        "WorkerProc was terminated",
+    ),
+    samples={
+        "0.18.0": "Add 2 padding layers, may waste at most 7.14% KV cache memory",
+        "0.26.0": "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{'temperature': 0.6}`.",
+        "0.32.0": "Initializing KVConnectorBase_V1. This API is experimental and subject to change in the future as we iterate the design.",
+        "0.33.0": "Chat template render timed out — executor pool replaced (4 worker(s)).",
+    },
+)
+def routine_warning(_: re.Match[str]) -> Nothing:
+    """Notes on defaults and on experimental parts, a template that is tried again, a worker that ends by a signal."""
+    return NOTHING
+
+
+@rule(
+    anchor=(
+        "Dumping input data for V1 LLM engine (",
+        "Dumping scheduler output for model execution: ",
+        "Dumping scheduler stats: ",
+    ),
+    pattern=r"Dumping (?:input data for V1 LLM engine \(|scheduler output for model execution: |scheduler stats: )",
+    source=(
+        "Dumping input data for V1 LLM engine (v%s) with config: %s, ",
+        "Dumping scheduler output for model execution: %s",
+        "Dumping scheduler stats: %s",
+    ),
+    samples={
+        "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ",
+        "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0)",
+    },
+)
+def crash_dump(_: re.Match[str]) -> Nothing:
+    """What the engine was at when it died; the death has lines of its own."""
+    return NOTHING
