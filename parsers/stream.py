@@ -259,8 +259,8 @@ class LogStream:
             if self._responses_in_order:
                 self._flush_responses(head)
                 self._responses_in_order = False
-        else:
-            self._match(self._bare, line, start, head, whole=True)
+        elif self._match(self._bare, line, start, head, whole=True) is None and head.level in ALARMING:
+            self.unrecognised[head.level] += 1
 
     def _record(self, line: str, start: int, head: Head, *, continued: bool = False) -> None:
         """A line behind the engine's own header; `continued` when it surely is no first line of a record."""
@@ -371,12 +371,11 @@ class LogStream:
         self.levels[level] += 1
         head = self._head(process, identity, level, native.time, native.where)
         matched = self._match(self._bare, line, native.end, head) is not None
-        if level in ("ERROR", "CRITICAL"):
-            library = transport_library(native.where)
-            if library:
-                self._emit(TransportError(library), head)
-            elif not matched:
-                self.unrecognised[level] += 1
+        library = transport_library(native.where) if level in ("ERROR", "CRITICAL") else ""
+        if library:
+            self._emit(TransportError(library), head)
+        elif not matched and level in ALARMING:
+            self.unrecognised[level] += 1
 
     def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
         """A line behind bracket groups: a header that a user's logging configuration made."""

@@ -32,14 +32,17 @@ _REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
         "| Context: {'failure_type': 'notification_failed', 'request_id': 'cmpl-1'}",
     },
     since="0.14",
-    emits=[Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in dict.fromkeys(_REASONS.values())],
+    emits=[
+        Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason})
+        for reason in dict.fromkeys((*_REASONS.values(), "other"))
+    ],
 )
 def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
     """One record a rank: of a handshake attempt (setup), a request (handshake) or a transfer handle. A traceback may follow."""
-    reason = _REASONS.get(found[1])
-    if reason is None:
-        return NOTHING
     text, end = found.string, found.end()
+    reason = _REASONS.get(found[1]) or ("other" if text.startswith((" | ", ". "), end) else "")
+    if not reason:
+        return NOTHING  # torn within the word
     request = _REQUEST.search(text, end)
     return KvTransferFailure("nixl", reason, request[1] if request else None, loopback=_LOOPBACK.search(text, end) is not None)
 

@@ -192,6 +192,7 @@ def test_interval_without_drafts_tells_no_rates() -> None:
         ("notification_failed", "notification"),
         ("push_handshake_failed", "handshake"),
         ("push_reg_handshake_failed", "registration"),
+        ("what_a_newer_engine_says_failed", "other"),
     ],
 )
 def test_failure_records_have_a_reason(kind: str, reason: str) -> None:

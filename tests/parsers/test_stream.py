@@ -342,6 +342,19 @@ def test_native_errors_of_a_transport_library_count_each():
     assert reading.log.unrecognised["ERROR"] == 1
 
 
+@pytest.mark.parametrize(("line", "level"), [
+    ("ERROR:    Exception in ASGI application", "ERROR"),
+    ("WARNING:  Something that uvicorn says", "WARNING"),
+    ("W1129 13:13:11.832085    2604 nixl_agent.cpp:1437] retrying", "WARNING"),
+    ("[2025-08-21 07:17:09,753] LMCache WARNING: slow", "WARNING"),
+])  # fmt: skip
+def test_alarms_of_servers_and_libraries_that_no_rule_knows_are_counted(line, level):
+    """Each once, and nothing is made of them."""
+    reading = read(f"{line}\n(Worker_TP0 pid=4) {line}\n")
+    assert reading.events == []
+    assert reading.log.unrecognised[level] == 2
+
+
 # -- tracebacks that no logger printed --------------------------------------------------------------------------------
 
 
