@@ -1,5 +1,6 @@
 """The state of one engine, made from its events in their order, and its metric samples."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from exporter.capacity import Capacity
@@ -20,6 +21,8 @@ from parsers.rules import Series, registry
 from parsers.stream import Found
 
 UNKNOWN_RUNTIME = "unknown"
+LOG_LEVEL_TOO_HIGH = "log_level_too_high"
+_ENOUGH_ANSWERS = 20
 _COUNTS_FAILED_TRANSFERS = (0, 32)  # the first vLLM whose transfer line has a number of failures
 _OPEN_PHASES = 1024
 
@@ -58,6 +61,7 @@ class Engine:
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
+        self._answered_since_ready = -math.inf
         self._phase_began: dict[tuple[str, str], float] = {}
 
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
@@ -129,7 +133,8 @@ class Engine:
         emits = [series for rule in registry() if rule.runtime in (self._runtime, "") for series in rule.emits]
         emits += [Series("http_responses_total", {"code": code}) for code in ("2xx", "3xx", "4xx", "5xx")]
         emits += [Series("jit_observed_total", {"seen_by": "log", "phase": phase}) for phase in ("startup", "serving")]
-        for series in (*emits, *EMITS, Series("config_hazards_total", {"kind": KNOWN_BAD})):
+        emits += [Series("config_hazards_total", {"kind": kind}) for kind in (KNOWN_BAD, LOG_LEVEL_TOO_HIGH)]
+        for series in (*emits, *EMITS):
             printed = not series.since or (version_of(version) or (0, 0)) >= (version_of(series.since) or (0, 0))
             if printed and series.labels.get("connector", connector) == connector:
                 self.counters.create(series.family, {k: v for k, v in {**known, **series.labels}.items() if v})
@@ -145,6 +150,7 @@ class Engine:
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         self.life.is_ready(head)
         self.evidence.ready(head)
+        self._answered_since_ready = 0.0
 
     def _address_in_use(self, event: events.AddressInUse, head: Head) -> None:
         if self.life.phase == "startup":
@@ -190,6 +196,12 @@ class Engine:
     def _settings_changed(self) -> None:
         self.jit.ranks = self.settings.ranks
         self._look_for_known_bad()
+
+    def judge_log_level(self, levels: set[str]) -> None:
+        """Look for an engine that serves and never said a word at INFO, which most signals are. `levels` are those it used."""
+        if self._answered_since_ready >= _ENOUGH_ANSWERS and levels and not levels & {"INFO", "DEBUG"} and self.life.ready:
+            self._answered_since_ready = -math.inf  # once a process
+            self.life.hazard(events.Hazard(LOG_LEVEL_TOO_HIGH), self.life.ready)
 
     def _look_for_known_bad(self) -> None:
         """Compare what is known of the process by now with the known-bad combinations."""
@@ -268,6 +280,7 @@ class Engine:
             self.counters.add("http_responses_total", code, by=count)
         answered = event.counts.get("2xx", 0)
         self.evidence.responses(answered)
+        self._answered_since_ready += answered
         self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
 
     # -- prefill/decode ------------------------------------------------------------------------------------------------

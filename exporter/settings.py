@@ -54,7 +54,8 @@ class Settings:
 
     def started(self, event: EngineStarted) -> None:
         """What a start line tells; what was said before it counts more than a default."""
-        self.values["version"] = event.version
+        if event.version:
+            self.values["version"] = event.version
         for key, value in event.settings.items():
             if value not in _UNSET or key not in self.values:
                 self.values[key] = value

@@ -65,6 +65,8 @@ class Source:
 
     def _apply(self, found: list[Found], arrival: float | None) -> list[Found]:
         self.engine.apply(found, arrival, self.runtime)
+        if found:
+            self.engine.judge_log_level(set().union(*(stream.own_levels for stream in self._streams.values())))
         return found
 
     def _log_time(self, now: float | None) -> float | None:

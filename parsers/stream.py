@@ -86,6 +86,8 @@ class LogStream:
         self.unrecognised: dict[str, int] = dict.fromkeys(("WARNING", "ERROR", "CRITICAL"), 0)
         self.rule_errors: dict[str, int] = {}
         self.runtime = ""
+        self.own_levels: set[str] = set()
+        """Levels of records behind the engine's own header, not the server's."""
         self.clock = LogClock(year, month)
         self._records = Dispatch(Scope.RECORD)
         self._continuations = Dispatch(Scope.CONTINUATION)
@@ -183,6 +185,7 @@ class LogStream:
         """Records of one process and second share their header: in a busy log most headers are read once."""
         self.runtime = self.runtime or "vllm"
         process, identity, level, stamp, where = found.groups()
+        self.own_levels.add(level)
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
         head = self._heads[text] = self._head(process, identity, level, stamp, where)
@@ -233,6 +236,7 @@ class LogStream:
                 self._learn_access_prefix(line[: found.end()])
             self._server_line(line, found.end(), self._head(process, identity, level))
             return
+        self.own_levels.add(level)
         continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, where))
         self._record(line, found.end(), self._head(process, identity, level, stamp, where), continued=continued)
 
@@ -347,6 +351,7 @@ class LogStream:
         if record.where.startswith("uvicorn"):
             self._server_line(first, 0, head)
             return True
+        self.own_levels.add(level)
         self._last_records.pop(head.origin.who, None)  # each object is a record of its own, whatever its time
         self._record(first, 0, head)
         for each in record.lines[1:]:

@@ -1,4 +1,4 @@
-"""The life of an engine: starts, readiness, stops, crashes, incidents, start-up phases, hazards."""
+"""The life of an engine: starts, readiness, stops, crashes, incidents, start-up phases."""
 
 import pytest
 
@@ -234,6 +234,15 @@ def test_settings_hash_differs_with_a_setting_and_not_with_the_version() -> None
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+def test_evidence_of_the_old_process_says_nothing_about_the_new_one() -> None:
+    """A decode engine that recomputed is innocent after its restart."""
+    reading = read(logo("0.32.0"), connector("kv_consumer"), skipped(), stats())
+    assert "recomputing" == reading.verdict
+
+    reading.feed(logo("0.32.0", at="03:30:00"), connector("kv_consumer"))
+    assert "unproven" == reading.verdict
+
+
 # -- incidents ---------------------------------------------------------------------------------------------------------
 
 
@@ -374,6 +383,20 @@ def test_hang_is_one_incident_until_tokens_flow(lines: list[str], incidents: flo
     assert incidents == read(*lines).value("engine_failures_total", "hang")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        "[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+        "[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: W",
+        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG 0 (default_pg) Rank 3] Watchdog caught collective operation timeout: W",
+    ],
+)
+def test_watchdog_of_every_torch_is_a_collective_timeout(record: str) -> None:
+    """With a thread and a time, without them, and with the process group's name."""
+    assert 1 == read(logo(), READY, record).value("engine_failures_total", "collective_timeout")
+
+
 # -- start-up phases ---------------------------------------------------------------------------------------------------
 
 
@@ -439,58 +462,3 @@ def test_weights_of_target_and_draft_sum_up_on_each_rank() -> None:
     reading = read(logo(), loaded(1.0, RANK0, 35.5), loaded(1.0, RANK1, 35.5), loaded(1.0, RANK0, 2.25))
 
     assert {("TP0", "weights"): 37.75 * 2**30, ("TP1", "weights"): 35.5 * 2**30} == reading.series("engine_memory_bytes")
-
-
-# -- hazards -----------------------------------------------------------------------------------------------------------
-
-
-def hazard(variable: str, who: str, at: str = "03:12:08") -> str:
-    """An environment variable that vLLM does not know."""
-    return line(f"Unknown vLLM environment variable detected: {variable}", who, at, level="WARNING")
-
-
-@pytest.mark.parametrize(
-    ("lines", "sightings"),
-    [
-        pytest.param([hazard("VLLM_A", API), hazard("VLLM_A", CORE, "03:12:10")], 1, id="two-processes-within-2-s"),
-        pytest.param([hazard("VLLM_A", API), hazard("VLLM_A", CORE, "03:12:11")], 2, id="3-s-apart"),
-        pytest.param([hazard("VLLM_A", API), hazard("VLLM_B", CORE)], 2, id="two-variables"),
-        pytest.param([hazard("VLLM_A", API), hazard("VLLM_A", API)], 2, id="one-process-twice"),
-    ],
-)
-def test_hazards_fold_over_processes(lines: list[str], sightings: float) -> None:
-    """The same hazard from other processes within 2 s is one sighting."""
-    reading = read(logo(), *lines)
-
-    assert sightings == reading.value("config_hazards_total", "unknown_env")
-    assert {("unknown_env",): 1} == reading.series("config_hazard_active")
-
-
-def test_hazard_detail_is_in_no_series() -> None:
-    """The name of a variable is free text of the user."""
-    reading = read(logo(), hazard("VLLM_MY_SECRET_NAME", API))
-
-    assert not [each for each in reading.source.samples(None) if any("SECRET" in label for label in each.labels)]
-
-
-def test_evidence_of_the_old_process_says_nothing_about_the_new_one() -> None:
-    """A decode engine that recomputed is innocent after its restart."""
-    reading = read(logo("0.32.0"), connector("kv_consumer"), skipped(), stats())
-    assert "recomputing" == reading.verdict
-
-    reading.feed(logo("0.32.0", at="03:30:00"), connector("kv_consumer"))
-    assert "unproven" == reading.verdict
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        "[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
-        "[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
-        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: W",
-        "[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [PG 0 (default_pg) Rank 3] Watchdog caught collective operation timeout: W",
-    ],
-)
-def test_watchdog_of_every_torch_is_a_collective_timeout(record: str) -> None:
-    """With a thread and a time, without them, and with the process group's name."""
-    assert 1 == read(logo(), READY, record).value("engine_failures_total", "collective_timeout")
