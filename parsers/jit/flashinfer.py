@@ -11,7 +11,10 @@ from parsers.rules import Scope, compile_series, rule
     anchor=("[Autotuner]: Autotuning process ", "[AutoTuner]: Autotuning process "),
     pattern=r"\[Auto[tT]uner\]: Autotuning process (starts|ends)",
     source=("[Autotuner]: Autotuning process starts ...", "[Autotuner]: Autotuning process ends"),
-    samples={"0.26.0": "[Autotuner]: Autotuning process starts ..."},
+    samples={
+        "0.10.2": "[Autotuner]: Autotuning process starts ...",
+        "0.26.0": "[Autotuner]: Autotuning process starts ...",
+    },
     scope=Scope.BARE,
     emits=compile_series("flashinfer", "autotune", timed=True),
 )

@@ -15,6 +15,8 @@ from parsers.units import DECIMAL
     samples={
         "0.14.0": "Triton autotuning for function fused_moe_kernel finished after 1.24s; best config selected: BLOCK_M: 16;",
         "0.26.0": "Triton autotuning for function fused_moe_kernel,",
+        "0.32.0": "Triton autotuning for function _stub_fwd_kernel,",
+        "0.33.0": "Triton autotuning for function fused_moe_kernel,",
     },
     scope=Scope.BARE,
     emits=compile_series("triton", "autotune", timed=True),
@@ -29,7 +31,11 @@ def triton_autotune(found: re.Match[str]) -> Compiled:
     anchor="finished after ",
     pattern=rf"finished after {DECIMAL}s,",
     source=(),
-    samples={"0.26.0": "finished after 1.24s,"},
+    samples={
+        "0.26.0": "finished after 1.24s,",
+        "0.32.0": "finished after 0.00s,",
+        "0.33.0": "finished after 1.24s,",
+    },
     scope=Scope.BARE,
 )
 def triton_autotune_took(found: re.Match[str]) -> CompileTook:

@@ -15,8 +15,10 @@ _ANYWHERE = Scope.RECORD | Scope.BARE
     pattern=rf"\w+( \+ host)? KV cache size: {NUMBER} tokens(?:, Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x)?",
     source=("GPU KV cache size: %s tokens", "%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx"),
     samples={
+        "0.10.2": "GPU KV cache size: 1,472,416 tokens",
         "0.26.0": "GPU KV cache size: 1,761,280 tokens",
         "0.32.0": "CPU KV cache size: 4,194,304 tokens, Maximum concurrency for 2,048 tokens per request: 2048.00x",
+        "0.33.0": "GPU KV cache size: 1,761,280 tokens, Maximum concurrency for 131,072 tokens per request: 13.44x",
     },
     scope=_ANYWHERE,
 )
@@ -32,7 +34,10 @@ def kv_cache_size(found: re.Match[str]) -> KvCacheSize:
     anchor="Maximum concurrency for ",
     pattern=rf"Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x",
     source="Maximum concurrency for %s tokens per request: %.2fx",
-    samples={"0.26.0": "Maximum concurrency for 131,072 tokens per request: 13.44x"},
+    samples={
+        "0.10.2": "Maximum concurrency for 40,960 tokens per request: 35.95x",
+        "0.26.0": "Maximum concurrency for 131,072 tokens per request: 13.44x",
+    },
     until="0.31",
     scope=_ANYWHERE,
 )
@@ -45,7 +50,11 @@ def max_concurrency(found: re.Match[str]) -> KvCacheSize:
     anchor="Available KV cache memory: ",
     pattern=rf"Available KV cache memory: {DECIMAL} GiB",
     source="Available KV cache memory: %s GiB",
-    samples={"0.26.0": "Available KV cache memory: 58.36 GiB"},
+    samples={
+        "0.10.2": "Available KV cache memory: 157.27 GiB",
+        "0.26.0": "Available KV cache memory: 58.36 GiB",
+        "0.33.0": "Available KV cache memory: 58.36 GiB",
+    },
     scope=_ANYWHERE,
 )
 def available_memory(found: re.Match[str]) -> KvCacheBytes:
@@ -145,7 +154,10 @@ def v0_profiling(found: re.Match[str]) -> KvCacheBytes:
     anchor="Explicitly set (",
     pattern=rf"Explicitly set \({DECIMAL}/{DECIMAL}\) GiB for KV cache",
     source="Explicitly set (%s/%s) GiB for KV cache on node %s.",
-    samples={"0.32.0": "Explicitly set (1.0/15.71) GiB for KV cache on node 0."},
+    samples={
+        "0.26.0": "Explicitly set (1.0/23.09) GiB for KV cache on node 0.",
+        "0.32.0": "Explicitly set (1.0/15.71) GiB for KV cache on node 0.",
+    },
 )
 def cpu_memory(found: re.Match[str]) -> KvCacheBytes:
     """The CPU back end's KV bytes."""

@@ -17,7 +17,12 @@ _EXCEPTION = Scope.EXCEPTION | Scope.BARE
     anchor="EngineCore ",
     pattern=r"EngineCore (encountered a fatal error|failed to start)\.",
     source=("EngineCore encountered a fatal error.", "EngineCore failed to start."),
-    samples={"0.26.0": "EngineCore encountered a fatal error.", "0.32.0": "EngineCore failed to start."},
+    samples={
+        "0.10.2": "EngineCore encountered a fatal error.",
+        "0.26.0": "EngineCore encountered a fatal error.",
+        "0.32.0": "EngineCore failed to start.",
+        "0.33.0": "EngineCore encountered a fatal error.",
+    },
     emits=_failure("engine_dead", "startup_failed"),
 )
 def engine_core_failed(found: re.Match[str]) -> EngineFailure:
@@ -37,9 +42,11 @@ def engine_core_failed(found: re.Match[str]) -> EngineFailure:
         "Engine core proc %s died unexpectedly, shutting down client.",
     ),
     samples={
+        "0.10.2": "AsyncLLM output_handler failed.",
         "0.14.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
         "0.26.0": "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
         "0.32.0": "AsyncLLM output_handler failed.",
+        "0.33.0": "AsyncLLM output_handler failed.",
     },
     emits=_failure("engine_dead"),
 )
@@ -59,6 +66,8 @@ def engine_lost(_: re.Match[str]) -> EngineFailure:
     samples={
         "0.6.6": "Worker VllmWorkerProcess pid 217 died, exit code: -15",
         "0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
+        "0.32.0": "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
+        "0.33.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
     },
     emits=_failure("worker_died"),
 )
@@ -83,7 +92,11 @@ def worker_failed(_: re.Match[str]) -> EngineFailure:
     anchor="WorkerProc hit an exception.",
     pattern=r"WorkerProc hit an exception\.",
     source="WorkerProc hit an exception.",
-    samples={"0.26.0": "WorkerProc hit an exception."},
+    samples={
+        "0.10.2": "WorkerProc hit an exception.",
+        "0.26.0": "WorkerProc hit an exception.",
+        "0.33.0": "WorkerProc hit an exception.",
+    },
 )
 def worker_raised(_: re.Match[str]) -> Nothing:
     """A worker hands an exception on and works on: what it was, and whether the engine dies of it, other lines tell."""
@@ -125,6 +138,7 @@ def worker_start_failed(_: re.Match[str]) -> EngineFailure:
     samples={
         "0.8.5": "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
         "0.26.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
+        "0.32.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
@@ -164,7 +178,11 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
         r"(?:(?:CUDA|HIP|XPU|NPU|HPU) out of memory|(?:CUDA|HIP) error: out of memory)"
     ),
     source=(),  # torch's own wording
-    samples={"0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB"},
+    samples={
+        "0.10.2": "torch.OutOfMemoryError: CUDA out of memory",
+        "0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB",
+        "0.33.0": "torch.OutOfMemoryError: CUDA out of memory",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("gpu_oom"),
 )
@@ -207,7 +225,10 @@ def v0_engine_dead(_: re.Match[str]) -> EngineFailure:
     pattern=r"(?:vllm\.v1\.engine\.exceptions\.)?EngineDeadError: EngineCore encountered an issue\.",
     source="EngineCore encountered an issue. See stack trace (above) for the root cause.",
     samples={
-        "0.26.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+        "0.10.2": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "0.26.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "0.32.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "0.33.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
     },
     since="0.8",
     scope=Scope.EXCEPTION,
@@ -333,6 +354,7 @@ def rpc_timeout(_: re.Match[str]) -> EngineFailure:
     samples={
         "0.10.2": "[PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
         "0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
+        "0.33.0": "[Rank 3] Watchdog caught collective operation timeout",
     },
     scope=Scope.BARE,
     emits=_failure("collective_timeout"),
@@ -349,6 +371,7 @@ def collective_timeout(_: re.Match[str]) -> EngineFailure:
     samples={
         "0.26.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging or doing "
         "some time-consuming work (e.g. compilation, weight/kv cache quantization).",
+        "0.33.0": "No available shared memory broadcast block found in 60 seconds",
     },
     emits=_failure("hang"),
 )

@@ -14,7 +14,10 @@ def _hazard(kind: str) -> list[Series]:
     anchor="Unknown vLLM environment variable detected: ",
     pattern=r"Unknown vLLM environment variable detected: (\w{1,128})",
     source="Unknown vLLM environment variable detected: %s",
-    samples={"0.26.0": "Unknown vLLM environment variable detected: VLLM_NIXL_SIDECHANNEL_HOST"},
+    samples={
+        "0.26.0": "Unknown vLLM environment variable detected: VLLM_NIXL_SIDECHANNEL_HOST",
+        "0.33.0": "Unknown vLLM environment variable detected: VLLM_NIXL_SIDECHANNEL_HOST",
+    },
     since="0.18",
     emits=_hazard("unknown_env"),
 )
@@ -30,6 +33,7 @@ def unknown_environment(found: re.Match[str]) -> Hazard:
     samples={
         "0.26.0": "Using KV cache scaling factor 1.0 for fp8_e4m3. If this is unintended, verify that k/v_scale scaling factors are properly set "
         "in the checkpoint.",
+        "0.33.0": "Using KV cache scaling factor 1.0 for fp8_e4m3",
     },
     emits=_hazard("fp8_kv_unscaled"),
 )
@@ -118,7 +122,10 @@ def chat_template_absent(_: re.Match[str]) -> Hazard:
     anchor="Chat template warmup failed",
     pattern=r"Chat template warmup failed",
     source="Chat template warmup failed",
-    samples={"0.26.0": "Chat template warmup failed"},
+    samples={
+        "0.26.0": "Chat template warmup failed",
+        "0.33.0": "Chat template warmup failed",
+    },
     emits=_hazard("chat_template_missing"),
 )
 def chat_template_failed(_: re.Match[str]) -> Hazard:

@@ -35,7 +35,10 @@ _GRAPH = compile_series("inductor", "compile", timed=True)
     anchor="Compiling a graph for ",
     pattern=rf"Compiling a graph for (?:compile range (\([\d, ]+\))|(?:dynamic|general) shape|shape \S{{1,64}}) takes \**{DECIMAL} s",
     source=("Compiling a graph for compile range %s takes %.2f s", "Compiling a graph for dynamic shape takes %.2f s"),
-    samples={"0.26.0": "Compiling a graph for compile range (1, 8192) takes 38.19 s"},
+    samples={
+        "0.26.0": "Compiling a graph for compile range (1, 8192) takes 38.19 s",
+        "0.33.0": "Compiling a graph for compile range (1, 8192) takes 38.19 s",
+    },
     emits=[*_GRAPH, Series("compile_cache_total", {"backend": "inductor", "result": "miss"})],
 )
 def graph_compiled(found: re.Match[str]) -> Compiled:

@@ -28,6 +28,7 @@ _REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
     samples={
         "0.26.0": "NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed', 'request_id': None, "
         "'engine_id': 'a', 'remote_engine_id': 'b'}",
+        "0.32.0": "NIXL transfer failure: transfer_exception",
         "0.33.0": "NIXL transfer failure: notification_failed. P worker blocks will be freed after timeout. This may indicate network issues. "
         "| Context: {'failure_type': 'notification_failed', 'request_id': 'cmpl-1'}",
     },
@@ -108,7 +109,11 @@ def other_failure(found: re.Match[str]) -> KvTransferFailure:
     anchor="Skipping KV post-processing for failed request ",
     pattern=r"Skipping KV post-processing for failed request (\S{1,256})\S*+",
     source="Skipping KV post-processing for failed request %s",
-    samples={"0.26.0": "Skipping KV post-processing for failed request cmpl-1"},
+    samples={
+        "0.26.0": "Skipping KV post-processing for failed request cmpl-1",
+        "0.32.0": "Skipping KV post-processing for failed request cmpl-814dac00-22b1-4555-abbd-94e24a0c1513-0-b0aa3df1",
+        "0.33.0": "Skipping KV post-processing for failed request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+    },
     since="0.26",
 )
 def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
@@ -120,7 +125,10 @@ def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
     anchor="Recovered from KV load failure: ",
     pattern=r"Recovered from KV load failure: (\d{1,15}) request\(s\) rescheduled \((\d{1,15}) tokens affected\)\.?",
     source="Recovered from KV load failure: %d request(s) rescheduled (%d tokens affected).",
-    samples={"0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected)."},
+    samples={
+        "0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected).",
+        "0.33.0": "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected).",
+    },
     emits=[Series("kv_recomputed_requests_total"), Series("kv_recomputed_tokens_total")],
 )
 def load_recovered(found: re.Match[str]) -> KvRecomputed:
@@ -132,7 +140,10 @@ def load_recovered(found: re.Match[str]) -> KvRecomputed:
     anchor="Failing ",
     pattern=r"Failing (\d{1,15}) request\(s\) due to KV load failure",
     source="Failing %d request(s) due to KV load failure (failure_policy=fail, %d tokens affected). Request IDs: %s",
-    samples={"0.26.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: {'cmpl-1'}"},
+    samples={
+        "0.26.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: {'cmpl-1'}",
+        "0.32.0": "Failing 4 request(s) due to KV load failure",
+    },
     emits=[Series("kv_load_failed_requests_total")],
 )
 def load_failed(found: re.Match[str]) -> KvLoadFailed:

@@ -93,7 +93,11 @@ def _connector(name: str) -> str:
     anchor="NIXL compatibility check passed",
     pattern=r"NIXL compatibility check passed",
     source="NIXL compatibility check passed (hash: %s)",
-    samples={"0.26.0": "NIXL compatibility check passed (hash: 3f0c8a5b)"},
+    samples={
+        "0.26.0": "NIXL compatibility check passed (hash: 3f0c8a5b)",
+        "0.32.0": "NIXL compatibility check passed (hash: 48193df42d65909960486225b14d395a86b0b8ed3d5e10e1ca2ab67ba69fcd44)",
+        "0.33.0": "NIXL compatibility check passed (hash: 3f0c8a5b1d9e7c42a6b8f1e0d4c3927765aa10bb3c9f4e2d8871f0c6a5e9b314)",
+    },
     since="0.14",
     emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "passed"})],
 )
@@ -106,7 +110,10 @@ def compatibility_passed(_: re.Match[str]) -> KvCompatibility:
     anchor=("RuntimeError: NIXL compatibility hash mismatch", "NIXL compatibility hash mismatch"),
     pattern=r"(?:RuntimeError: )?NIXL compatibility hash mismatch\.",
     source="NIXL compatibility hash mismatch. Local: ",
-    samples={"0.26.0": "RuntimeError: NIXL compatibility hash mismatch. Local: 3f0c, Remote: 9b9b. Prefill and decode instances have"},
+    samples={
+        "0.26.0": "RuntimeError: NIXL compatibility hash mismatch. Local: 3f0c, Remote: 9b9b. Prefill and decode instances have",
+        "0.33.0": "RuntimeError: NIXL compatibility hash mismatch.",
+    },
     since="0.14",
     scope=Scope.EXCEPTION,
     emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "mismatch"})],
@@ -139,6 +146,8 @@ def compatibility_undecodable(_: re.Match[str]) -> KvCompatibility:
     samples={
         "0.26.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=8, local_tp=4, remote_tp=4, remote_pp=0, local_rank=0, "
         "remote_block_len=149760)",
+        "0.32.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=1, remote_tp=1",
+        "0.33.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=4, remote_tp=4",
     },
     since="0.26",
 )
@@ -163,7 +172,10 @@ def hybrid_allocator(_: re.Match[str]) -> HybridKvCache:
     anchor="Releasing expired KV blocks for request ",
     pattern=r"Releasing expired KV blocks for request (\S{1,256}) which were retrieved by \d+ (?:remote|decode) worker\(s\)",
     source="Releasing expired KV blocks for request %s which were retrieved by ",
-    samples={"0.26.0": "Releasing expired KV blocks for request cmpl-1 which were retrieved by 0 remote worker(s) before lease expired."},
+    samples={
+        "0.26.0": "Releasing expired KV blocks for request cmpl-1 which were retrieved by 0 remote worker(s) before lease expired.",
+        "0.33.0": "Releasing expired KV blocks for request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 which were retrieved by 0 remote worker(s)",
+    },
     emits=[Series("kv_expired_requests_total", {"connector": "nixl"})],
 )
 def blocks_expired(found: re.Match[str]) -> KvExpired:
@@ -206,6 +218,7 @@ def peer_changed(_: re.Match[str]) -> KvPeerChanged:
     source="Potentially invalid KV blocks for unrecognized request %s were retrieved by a decode worker.",
     samples={
         "0.26.0": "Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker. They may have expired.",
+        "0.33.0": "Potentially invalid KV blocks for unrecognized request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 were retrieved by a decode worker",
     },
     emits=[Series("kv_reads_after_expiry_total", {"connector": "nixl"})],
 )

@@ -11,7 +11,12 @@ from parsers.units import DECIMAL, GIB
     anchor="Loading weights took ",
     pattern=rf"Loading weights took {DECIMAL} seconds",
     source="Loading weights took %.2f seconds",
-    samples={"0.26.0": "Loading weights took 64.83 seconds"},
+    samples={
+        "0.10.2": "Loading weights took 64.83 seconds",
+        "0.26.0": "Loading weights took 64.83 seconds",
+        "0.32.0": "Loading weights took 0.01 seconds",
+        "0.33.0": "Loading weights took 64.83 seconds",
+    },
 )
 def weights_read(found: re.Match[str]) -> PhaseFinished:
     """Weights read from disk; the whole of loading is told by `model_loaded`."""
@@ -24,6 +29,7 @@ def weights_read(found: re.Match[str]) -> PhaseFinished:
     source=("Model loading took %s GiB memory and %.6f seconds", "Model loading took %s GiB and %.6f seconds"),
     samples={
         "0.10.2": "Model loading took 35.6400 GiB and 71.400000 seconds",
+        "0.26.0": "Model loading took 35.64 GiB and 71.402917 seconds",
         "0.33.0": "Model loading took 35.64 GiB memory and 71.402917 seconds",
     },
 )
@@ -49,7 +55,12 @@ def v0_weights(found: re.Match[str]) -> MemoryReport:
     anchor=("Memory profiling takes ", "Initial profiling/warmup run took "),
     pattern=rf"(?:Memory profiling takes|Initial profiling/warmup run took) {DECIMAL} s",
     source=("Initial profiling/warmup run took %.2f s", "Memory profiling takes "),
-    samples={"0.8.5": "Memory profiling takes 1.73 seconds", "0.26.0": "Initial profiling/warmup run took 3.81 s"},
+    samples={
+        "0.8.5": "Memory profiling takes 1.73 seconds",
+        "0.26.0": "Initial profiling/warmup run took 3.81 s",
+        "0.32.0": "Initial profiling/warmup run took 0.02 s",
+        "0.33.0": "Initial profiling/warmup run took 3.81 s",
+    },
 )
 def kv_profiled(found: re.Match[str]) -> PhaseFinished:
     """The run that shows how much memory is left for KV."""
@@ -60,7 +71,11 @@ def kv_profiled(found: re.Match[str]) -> PhaseFinished:
     anchor="torch.compile t",
     pattern=rf"torch\.compile (?:took|takes) \**{DECIMAL} s\**",
     source=("torch.compile took %.2f s in total", "torch.compile takes %.2f s in total"),
-    samples={"0.10.2": "torch.compile takes 52.44 s in total", "0.26.0": "torch.compile took 52.44 s in total"},
+    samples={
+        "0.10.2": "torch.compile takes 52.44 s in total",
+        "0.26.0": "torch.compile took 52.44 s in total",
+        "0.33.0": "torch.compile took 52.44 s in total",
+    },
 )
 def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
     """Bytecode and graphs together."""
@@ -73,7 +88,9 @@ def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
     source=("Graph capturing finished in %.0f secs, took %.2f GiB", "Graph capturing finished in %.0f secs."),
     samples={
         "0.6.3": "Graph capturing finished in 18 secs.",
+        "0.10.2": "Graph capturing finished in 46 secs, took 2.31 GiB",
         "0.26.0": "Graph capturing finished in 46 secs, took 2.31 GiB",
+        "0.33.0": "Graph capturing finished in 46 secs, took 2.31 GiB",
     },
 )
 def graphs_captured(found: re.Match[str]) -> PhaseFinished:
@@ -86,7 +103,11 @@ def graphs_captured(found: re.Match[str]) -> PhaseFinished:
     anchor="Capturing model for ",
     pattern=r"Capturing model for (?:\S{1,64} )?speculator\.\.\.",
     source=("Capturing model for %s speculator...", "Capturing model for speculator..."),
-    samples={"0.18.0": "Capturing model for speculator...", "0.26.0": "Capturing model for DSpark speculator..."},
+    samples={
+        "0.18.0": "Capturing model for speculator...",
+        "0.26.0": "Capturing model for DSpark speculator...",
+        "0.33.0": "Capturing model for DSpark speculator...",
+    },
     since="0.14",
 )
 def draft_capture_began(_: re.Match[str]) -> DraftCaptureBegan:
@@ -139,6 +160,8 @@ def mhc_warmed_up(found: re.Match[str]) -> PhaseFinished:
     samples={
         "0.10.2": "init engine (profile, create kv cache, warmup model) took 213.08 seconds",
         "0.26.0": "init engine (profile, create kv cache, warmup model) took 213.08 s (compilation: 52.44 s)",
+        "0.32.0": "init engine (profile, create kv cache, warmup model) took 36.24 s",
+        "0.33.0": "init engine (profile, create kv cache, warmup model) took 213.08 s (compilation: 52.44 s)",
     },
 )
 def engine_initialised(found: re.Match[str]) -> PhaseFinished:

@@ -52,6 +52,7 @@ def routine_warning(_: re.Match[str]) -> Nothing:
     samples={
         "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ",
         "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0)",
+        "0.33.0": "Dumping input data for V1 LLM engine (v0.33.0) with config: model='/models/x', ...,",
     },
 )
 def crash_dump(_: re.Match[str]) -> Nothing:

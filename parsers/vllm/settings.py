@@ -118,7 +118,12 @@ def _add(values: dict[str, str], setting: str, value: str) -> None:
     anchor="Using max model len ",
     pattern=r"Using max model len (\d{1,15})",
     source="Using max model len %s",
-    samples={"0.26.0": "Using max model len 131072"},
+    samples={
+        "0.10.2": "Using max model len 131072",
+        "0.26.0": "Using max model len 131072",
+        "0.32.0": "Using max model len 2048",
+        "0.33.0": "Using max model len 131072",
+    },
 )
 def max_model_len(found: re.Match[str]) -> EngineSettings:
     """The longest request in tokens; printed for the draft model, too."""
@@ -129,7 +134,11 @@ def max_model_len(found: re.Match[str]) -> EngineSettings:
     anchor="Chunked prefill is enabled with max_num_batched_tokens=",
     pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,15})",
     source="Chunked prefill is enabled with max_num_batched_tokens=%d.",
-    samples={"0.26.0": "Chunked prefill is enabled with max_num_batched_tokens=8192."},
+    samples={
+        "0.10.2": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+        "0.26.0": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+        "0.33.0": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+    },
 )
 def max_batched_tokens(found: re.Match[str]) -> EngineSettings:
     """The tokens of one step."""
@@ -152,7 +161,10 @@ def max_model_len_fitted(found: re.Match[str]) -> EngineSettings:
     anchor="Using ",
     pattern=r"Using (\w{1,32}) data type to store kv cache\.",
     source="Using %s data type to store kv cache.",
-    samples={"0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance."},
+    samples={
+        "0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance.",
+        "0.33.0": "Using fp8 data type to store kv cache.",
+    },
 )
 def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
     """The KV cache's data type, where it is not the model's."""
@@ -163,7 +175,12 @@ def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
     anchor="Creating v1 connector with name: ",
     pattern=r"Creating v1 connector with name: (\w{1,64}) and engine_id: ",
     source="Creating v1 connector with name: %s and engine_id: %s",
-    samples={"0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2"},
+    samples={
+        "0.10.2": "Creating v1 connector with name: NixlConnector and engine_id: b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522",
+        "0.26.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 597f7985-c3ef-42a8-8e61-c201d687180e",
+        "0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2",
+        "0.33.0": "Creating v1 connector with name: NixlConnector and engine_id: b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522",
+    },
 )
 def connector_created(found: re.Match[str]) -> EngineSettings:
     """The connector at work; NixlConnector prints the name of its half that pulls or pushes."""
@@ -174,7 +191,10 @@ def connector_created(found: re.Match[str]) -> EngineSettings:
     anchor="Using kv_role=",
     pattern=r"Using kv_role='(kv_\w{1,32})' with ",
     source="Using kv_role='kv_both' with NixlConnector is deprecated",
-    samples={"0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release."},
+    samples={
+        "0.26.0": "Using kv_role='kv_both' with ",
+        "0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release.",
+    },
     since="0.26",
 )
 def role_deprecated(found: re.Match[str]) -> EngineSettings:
@@ -186,7 +206,10 @@ def role_deprecated(found: re.Match[str]) -> EngineSettings:
     anchor="Using V",
     pattern=r"Using (V\d) Model Runner",
     source="Using V2 Model Runner",
-    samples={"0.26.0": "Using V2 Model Runner"},
+    samples={
+        "0.26.0": "Using V2 Model Runner",
+        "0.33.0": "Using V2 Model Runner",
+    },
     since="0.18",
 )
 def model_runner(found: re.Match[str]) -> Component:
@@ -209,7 +232,11 @@ def moe_backend(found: re.Match[str]) -> Component:
     anchor="Detected kv cache layout ",
     pattern=r"Detected kv cache layout (\w{1,32})",
     source="Detected kv cache layout %s",
-    samples={"0.26.0": "Detected kv cache layout HND", "0.32.0": "Detected kv cache layout LBHNC"},
+    samples={
+        "0.26.0": "Detected kv cache layout HND",
+        "0.32.0": "Detected kv cache layout LBHNC",
+        "0.33.0": "Detected kv cache layout LBHNC",
+    },
 )
 def kv_layout(found: re.Match[str]) -> Component:
     """The layout of the KV blocks, which both sides of a pair must share."""
@@ -220,7 +247,11 @@ def kv_layout(found: re.Match[str]) -> Component:
     anchor="vLLM is using nccl==",
     pattern=r"vLLM is using nccl==([\w.+-]+)",
     source="vLLM is using nccl==%s",
-    samples={"0.26.0": "vLLM is using nccl==2.28.9"},
+    samples={
+        "0.10.2": "vLLM is using nccl==2.28.9",
+        "0.26.0": "vLLM is using nccl==2.28.9",
+        "0.33.0": "vLLM is using nccl==2.28.9",
+    },
 )
 def nccl_version(found: re.Match[str]) -> Component:
     """NCCL's version."""

@@ -18,6 +18,7 @@ _STARTS = (Series("engine_starts_total"),)
     samples={
         "0.26.0": " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.26.0",
         "0.32.0": " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0",
+        "0.33.0": " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.33.0",
     },
     since="0.14",
     scope=Scope.RECORD | Scope.CONTINUATION,
@@ -32,7 +33,11 @@ def logo_version(found: re.Match[str]) -> EngineStarted:
     anchor=("  █▄█▀ █", "█▄█▀ █"),
     pattern=r" {0,2}█▄█▀ █[ ▀▄█]*model +(\S+)",
     source="model   %s",
-    samples={"0.26.0": "  █▄█▀ █     █     █     █  model   /models/DeepSeek-V4-Flash"},
+    samples={
+        "0.26.0": "  █▄█▀ █     █     █     █  model   /models/DeepSeek-V4-Flash",
+        "0.32.0": "  █▄█▀ █     █     █     █  model   /models/does-not-exist",
+        "0.33.0": "  █▄█▀ █     █     █     █  model   /models/DeepSeek-V4-Flash",
+    },
     since="0.14",
     scope=Scope.RECORD | Scope.CONTINUATION,
 )
@@ -69,8 +74,11 @@ def server_version(found: re.Match[str]) -> EngineStarted:
         "max_seq_len=4096, tensor_parallel_size=1, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=/models/m, seed=0",
         "0.8.5": "Initializing a V0 LLM engine (v0.8.5) with config: model='/models/m', speculative_config=None, max_seq_len=32768, "
         "tensor_parallel_size=2, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
+        "0.10.2": "Initializing a V1 LLM engine (v0.10.2) with config: ",
         "0.26.0": "Initializing a V1 LLM engine (v0.26.0) with config: model='/models/m', speculative_config=None, max_seq_len=204800, "
         "tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
+        "0.32.0": "Initializing a V1 LLM engine (v0.32.0) with config: ",
+        "0.33.0": "Initializing a V1 LLM engine (v0.33.0) with config: ",
     },
     emits=_STARTS,
 )
@@ -105,7 +113,12 @@ def headless(found: re.Match[str]) -> EngineStarted:
     anchor=("Application startup complete.", "Server is ready to accept requests"),
     pattern=r"Application startup complete\.|Server is ready to accept requests",
     source=(),  # uvicorn's and grpc's own wording
-    samples={"0.26.0": "Application startup complete."},
+    samples={
+        "0.10.2": "Application startup complete.",
+        "0.26.0": "Application startup complete.",
+        "0.32.0": "Application startup complete.",
+        "0.33.0": "Application startup complete.",
+    },
     scope=Scope.RECORD | Scope.BARE,
 )
 def ready(_: re.Match[str]) -> EngineReady:
@@ -117,7 +130,11 @@ def ready(_: re.Match[str]) -> EngineReady:
     anchor=("[shutdown] API server: ", "[shutdown] EngineCore: "),
     pattern=r"\[shutdown\] (?:API server: shutdown triggered|EngineCore: trigger received signal=)",
     source=("[shutdown] API server: shutdown triggered", "[shutdown] EngineCore: trigger received signal=%s"),
-    samples={"0.32.0": "[shutdown] API server: shutdown triggered"},
+    samples={
+        "0.26.0": "[shutdown] API server: shutdown triggered",
+        "0.32.0": "[shutdown] API server: shutdown triggered",
+        "0.33.0": "[shutdown] API server: shutdown triggered",
+    },
     since="0.26",
 )
 def shutdown(_: re.Match[str]) -> EngineStopping:
@@ -129,7 +146,12 @@ def shutdown(_: re.Match[str]) -> EngineStopping:
     anchor=("Shutting down", "Finished server process ["),
     pattern=r"Shutting down$|Finished server process \[\d+\]",
     source=(),  # uvicorn's own wording
-    samples={"0.26.0": "Finished server process [1]"},
+    samples={
+        "0.10.2": "Shutting down",
+        "0.26.0": "Finished server process [1]",
+        "0.32.0": "Shutting down",
+        "0.33.0": "Shutting down",
+    },
     scope=Scope.BARE,
 )
 def server_finished(_: re.Match[str]) -> EngineStopping:
