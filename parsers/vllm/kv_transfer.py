@@ -213,6 +213,19 @@ def peer_changed(_: re.Match[str]) -> KvPeerChanged:
 
 
 @rule(
+    anchor="RuntimeError: Remote NIXL agent engine ID mismatch",
+    pattern=r"RuntimeError: Remote NIXL agent engine ID mismatch\.",
+    source="Remote NIXL agent engine ID mismatch. Expected ",
+    samples={"0.26.0": "RuntimeError: Remote NIXL agent engine ID mismatch. Expected 027e15d4,received 52f43ece."},
+    since="0.14",
+    scope=Scope.EXCEPTION,
+)
+def peer_is_another(_: re.Match[str]) -> KvPeerChanged:
+    """A handshake met another engine than the one that was asked for: its pod was replaced, or its address given away."""
+    return KvPeerChanged()
+
+
+@rule(
     anchor="Potentially invalid KV blocks for unrecognized request ",
     pattern=r"Potentially invalid KV blocks for unrecognized request (\S{1,256}) were retrieved by a decode worker",
     source="Potentially invalid KV blocks for unrecognized request %s were retrieved by a decode worker.",
