@@ -48,6 +48,7 @@ class Engine:
         family = self.counters.family
         self._spec_counters = [family(f"spec_{name}_total") for name in ("accepted_tokens", "draft_tokens", "drafts")]
         self._transfer_counters = [family(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds")]
+        self._response_counter = family("http_responses_total")
         self._handlers = self._make_handlers()
 
     def _forget(self) -> None:
@@ -269,7 +270,8 @@ class Engine:
             self.counters.add("kv_transfer_reported_failures_total", *labels, by=event.failed)
             self.settings.is_since(_COUNTS_FAILED_TRANSFERS)
         self.evidence.transfers(event)
-        self.life.traffic(head, tokens=False)
+        if self.life.state == "unknown":
+            self.life.traffic(head, tokens=False)  # printed by an engine that has served
 
     def _kv_transfers_of_several(self, event: events.KvTransferIntervals, head: Head) -> None:
         for part in event.parts:
@@ -277,7 +279,7 @@ class Engine:
 
     def _responses(self, event: events.HttpResponses, head: Head) -> None:
         for code, count in event.counts.items():
-            self.counters.add("http_responses_total", code, by=count)
+            self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
         self.evidence.responses(answered)
         self._answered_since_ready += answered

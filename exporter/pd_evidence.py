@@ -71,11 +71,10 @@ class PdEvidence:
         self.passed_ranks: set[str] = set()
         self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
-        self._stats_time: dict[str, float] = {}
+        self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
         self._responses = 0.0
         self._answers_are_told = False
-        self._running: dict[str, float] = {}
         self._skipped_at: float | None = None
 
     def window(self) -> Iterator[Period]:
@@ -92,13 +91,17 @@ class PdEvidence:
 
     def interval(self, event: IntervalStats, head: Head) -> None:
         """A periodic line closes the period before it; its connector's line, which follows, belongs to it."""
-        now = head.time
+        now, responses = head.time, self._responses
         prompt_rate, generation_rate = event.prompt_rate, event.generation_rate
-        admitted = self._admitted(event)
-        if generation_rate > 0 and not prompt_rate and not self._responses and not admitted and self.open == Period():
+        before = self._before.get(event.engine)
+        self._before[event.engine] = now, event.running
+        # Those that ended and those by which more run; where no answers are told, those that run.
+        more = max(0.0, event.running - before[1]) if self._answers_are_told and before else None
+        admitted = max(responses, event.running) if more is None else responses + more
+        if generation_rate > 0 and not prompt_rate and not admitted and self.open == Period():
             self.generates, self.quiet_since = True, None  # long answers go on, and no request tells anything new
         elif generation_rate > 0 or prompt_rate > 0:
-            length = (now or 0.0) - self._stats_time.get(event.engine, now or 0.0)
+            length = now - before[0] if before and before[0] is not None and now is not None else _SECONDS
             if not 0 < length <= _LONGEST_INTERVAL:
                 length = _SECONDS
             self.generates = self.generates or generation_rate > 0
@@ -106,17 +109,7 @@ class PdEvidence:
             self._close(event.engine, prompt_rate * length, admitted, now)
         elif self.quiet_since is None:
             self.quiet_since = now
-        if now is not None:
-            self._stats_time[event.engine] = now
         self._responses = 0.0
-
-    def _admitted(self, event: IntervalStats) -> float:
-        """Requests that came in: those that were answered and those by which more run. Running ones where no answers are told."""
-        before = self._running.get(event.engine)
-        self._running[event.engine] = event.running
-        if self._answers_are_told and before is not None:
-            return self._responses + max(0.0, event.running - before)
-        return max(self._responses, event.running)
 
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""

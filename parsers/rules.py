@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import cached_property
 from typing import NamedTuple
 
 from parsers.events import Event
@@ -43,7 +44,7 @@ def compile_series(backend: str, event: str, *phases: str, timed: bool = False) 
 Build = Callable[[re.Match[str]], Event]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """One line of an engine that inferlog understands. `source` are the engine's own literals, for the drift check."""
 
@@ -52,13 +53,18 @@ class Rule:
     since: str
     until: str
     anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
     build: Build
     source: tuple[str, ...]
     samples: Mapping[str, str]
     scope: Scope
     emits: tuple[Series, ...]
     about: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when the first line asks for it: a short command need not wait for a hundred of them."""
+        return re.compile(self.expression, re.ASCII)
 
 
 _REGISTRY: list[Rule] = []
@@ -91,7 +97,7 @@ def rule(
                 since=since,
                 until=until,
                 anchors=anchors,
-                pattern=re.compile(pattern, re.ASCII),
+                expression=pattern,
                 build=build,
                 source=(source,) if isinstance(source, str) else source,
                 samples=samples,
@@ -122,7 +128,8 @@ class Dispatch:
     def __init__(self, scope: Scope) -> None:
         """Index all rules of the scope that are registered now."""
         self.table: dict[str, tuple[Rule, ...]] = {}
-        for each in _REGISTRY:
+        # Short anchors first: they are those of the periodic lines, which are the most frequent.
+        for each in sorted(_REGISTRY, key=lambda rule: min(map(len, rule.anchors))):
             if each.scope & scope:
                 for key in {a[0] if a[0] == NUMBER_KEY else a[:KEY_LENGTH] for a in each.anchors}:
                     self.table[key] = (*self.table.get(key, ()), each)

@@ -433,14 +433,18 @@ class LogStream:
                 return NOTHING
             self.runtime = self.runtime or rule.runtime
             if event is not NOTHING:
-                for _ in range(_repetitions(line, end) if type(event) in _EACH_COUNTS else 1):
-                    self._emit(event, head)
+                self._emit(event, head)
+                if type(event) in _EACH_COUNTS and (more := _repetitions(line, end) - 1):
+                    self._found += [(event, head)] * more
             return event
         return None
 
     def _emit(self, event: Event, head: Head) -> None:
-        if self._responses_in_order or type(event) is IntervalStats:  # how many were answered in this interval counts
+        if self._responses_in_order:
             self._flush_responses(head)
+        elif type(event) is IntervalStats and (answers := self._responses["2xx"]):
+            self._found.append((HttpResponses({"2xx": answers}), head))  # how many were answered in this interval counts
+            self._responses["2xx"] = 0
         if type(event) is EngineStarted:
             self._flush_responses(head)
             self._origins.clear()
@@ -448,10 +452,11 @@ class LogStream:
         self._found.append((event, head))
 
     def _flush_responses(self, head: Head) -> None:
-        if any(self._responses.values()):
-            counts = {code: count for code, count in self._responses.items() if count}
+        responses = self._responses
+        if counts := {code: count for code, count in responses.items() if count}:
             self._found.append((HttpResponses(counts), head))
-            self._responses.update(_NO_RESPONSES)
+            for code in counts:
+                responses[code] = 0
 
 
 def _repetitions(line: str, start: int) -> int:

@@ -64,22 +64,22 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
         raise ValueError  # torn before the keys by which connectors differ
     # Mooncake's line has the same keys but for the post time.
     name = _connector(connector) if connector else "nixl" if _POST in values else "mooncake"
-    number = {key: float(value) for key, value in values.items()}
-    get, post = number.get, number.get(_POST)
-    transfers, mean, size = number[_TRANSFERS], get("Avg xfer time (ms)", 0.0), number[_SIZE]
-    failed = get("Num failed transfers")
-    if not isfinite(transfers * (mean + size * MIB + (post or 0.0)) + (failed or 0.0)):
+    get, post, failed = values.get, values.get(_POST), values.get("Num failed transfers")
+    transfers, mean, size = float(values[_TRANSFERS]), float(get("Avg xfer time (ms)", 0)), float(values[_SIZE])
+    post_seconds = None if post is None else float(post) * MILLISECOND
+    failures = None if failed is None else float(failed)
+    if not isfinite(transfers * (mean + size * MIB + (post_seconds or 0.0)) + (failures or 0.0)):
         raise ValueError
     return KvTransferInterval(
         name,
         transfers,
         mean * MILLISECOND,
-        get("P90 xfer time (ms)", 0.0) * MILLISECOND,
-        None if post is None else post * MILLISECOND,
+        float(get("P90 xfer time (ms)", 0)) * MILLISECOND,
+        post_seconds,
         size * MIB,
-        get("Throughput (MB/s)", 0.0) * MIB,
-        get("Avg number of descriptors", 0.0),
-        failed,
+        float(get("Throughput (MB/s)", 0)) * MIB,
+        float(get("Avg number of descriptors", 0)),
+        failures,
     )
 
 
