@@ -146,9 +146,16 @@ class Daemon:
                     busy = _read_safely(each, READ_BYTES) >= READ_BYTES or busy
             if not busy:
                 if not self.ready:
-                    logger.info("history read")
+                    self._tell_history()
                     self._history_read.set()
                 self._watcher.wait(self._poll_seconds)
+
+    def _tell_history(self) -> None:
+        logger.info("history read")
+        for each in self.sources:
+            for path, follower in each.followers.items():
+                if not follower.stats.up:
+                    logger.warning("source %s: no log that can be read at %s yet", each.source.name, path)
 
     def snapshot(self) -> list[SourceSnapshot]:
         """All series at this moment, what was written until now included unless the reader is far behind."""

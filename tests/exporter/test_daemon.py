@@ -113,6 +113,18 @@ def test_file_that_appears_later_is_followed(run: Start, tmp_path: Path) -> None
     assert 1 == daemon.value("inferlog_source_up", source="later")
 
 
+@pytest.mark.parametrize("kind", ["missing", "directory"])
+def test_a_log_that_cannot_be_read_is_told_at_the_start(run: Start, tmp_path: Path, kind: str) -> None:
+    """A path with a typing error must not look like a quiet engine."""
+    log = tmp_path / "engine.log"
+    if kind == "directory":
+        log.mkdir()
+    daemon = run("--log", str(log)).wait_ready()
+
+    assert f"source engine: no log that can be read at {log} yet" in daemon.errors.read_text()
+    assert 0 == daemon.value("inferlog_source_up")
+
+
 def test_several_logs_are_several_sources(run: Start, log: Path, tmp_path: Path) -> None:
     """Each with a name of its own."""
     other = tmp_path / "other.log"
