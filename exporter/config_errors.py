@@ -123,7 +123,7 @@ def as_written(location: Location, sources: object) -> Location:
 def faults_across(sources: list[object]) -> Iterator[Fault]:
     """Find what one key alone does not show, in data that has not been validated."""
     names: set[str] = set()
-    stdin_seen = False
+    paths: set[str] = set()
     for index, source in enumerate(sources):
         if not isinstance(source, dict):
             continue
@@ -136,9 +136,12 @@ def faults_across(sources: list[object]) -> Iterator[Fault]:
                 yield Fault((*at, "name"), "another source has this name")
             names.add(name)
         for number, path in enumerate(paths_of(source)):
-            if path == STDIN and stdin_seen:
-                yield Fault(as_written((*at, "paths", number), sources), "standard input is read already")
-            stdin_seen = stdin_seen or path == STDIN
+            if not isinstance(path, str):
+                continue
+            if path in paths:
+                what = "standard input" if path == STDIN else "this log"
+                yield Fault(as_written((*at, "paths", number), sources), f"{what} is read already")
+            paths.add(path)
 
 
 def paths_of(source: Mapping[str, object]) -> list[object]:

@@ -154,6 +154,7 @@ BAD = [
     ("sources: [{path: ''}]", "1:18: sources[0].path: a path must not be empty or hold control characters"),
     ("sources: [{path: -}, {paths: [-]}]", None),
     ('sources: [{path: "-"}, {paths: [b, "-"]}]', "1:36: sources[1].paths[1]: standard input is read already"),
+    ("sources: [{path: a.log}, {name: b, path: a.log}]", "1:42: sources[1].path: this log is read already"),
     ("sources: [{paths: ['-', '-']}]", "1:25: sources[0].paths[1]: standard input is read already"),
     (
         "sources: [{path: a, name: x}, {path: b, name: x, pd_role: q}]",
