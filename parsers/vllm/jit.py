@@ -66,7 +66,7 @@ def graph_loaded(found: re.Match[str]) -> CompileCache:
     pattern=r"(?:Compiling model again due to a load failure|torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit))",
     source="Compiling model again due to a load failure from %s, reason: %s",
     samples={
-        "0.26.0": "Compiling model again due to a load failure from /root/.cache/vllm/x, reason: version",
+        "0.26.0": "Compiling model again due to a load failure from /cache/vllm/x, reason: version",
         "0.33.0": "torch._dynamo hit config.recompile_limit (8)",
     },
     scope=Scope.RECORD | Scope.BARE,
