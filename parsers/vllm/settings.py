@@ -14,7 +14,7 @@ _ARGUMENT = re.compile(
     re.ASCII,
 )
 # A dict, or the text of a JSON object as it was given. The draft model has keys of its own that the target has as well.
-_SPECULATION = re.compile(r"'speculative_config': (?:\{(?:[^{}]|\{[^{}]*\}){0,4096}\}|'[^']{0,4096}'|\w+)")
+_SPECULATION = re.compile(r"'speculative_config': (?:\{(?:[^{}]{1,2048}+|\{[^{}]{0,512}+\}){0,32}+\}|'[^']{0,4096}+'|\w{1,32})")
 _SPECULATIVE_ARGUMENT = re.compile(r"[\"'](method|num_speculative_tokens)[\"']: ?(?:[\"'](\w+)[\"']|(\d+)(?![\w.]))", re.ASCII)
 _NO_STATS = re.compile(r"'disable_log_stats': True\b")
 _EXPERT_PARALLEL = re.compile(r"'enable_expert_parallel': True\b")
