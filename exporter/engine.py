@@ -222,7 +222,9 @@ class Engine:
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
             self._look_for_uncaught_loads()
-        if event.generation_rate > 0 or event.running > 0 or self.life.state == "unknown":  # an idle engine prints none
+        state = self.life.state
+        # An idle engine prints none, so that any such line tells of an engine at work.
+        if state != "serving" and (event.generation_rate > 0 or event.running > 0 or state == "unknown"):
             self.life.traffic(head, tokens=event.generation_rate > 0)
 
     def _follows(self, head: Head) -> str:

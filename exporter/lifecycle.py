@@ -35,7 +35,6 @@ class LifeCycle:
         self._incidents: dict[str, float] = {}
         self._hazard_folds = Folds()
         self._combinations: set[str] = set()
-        self._hanging = False
 
     @property
     def phase(self) -> str:
@@ -59,7 +58,7 @@ class LifeCycle:
             self._incidents.clear()
             self.hazards.clear()
             self._combinations.clear()
-            self._engine_core_seen = self._hanging = False
+            self._engine_core_seen = False
         if not self._start_lines:
             self.state, self.started, self.ready = "starting", head, None
             self._counters.add("engine_starts_total")
@@ -84,10 +83,8 @@ class LifeCycle:
         """
         if self.state in ("unknown", "starting"):
             self.is_ready(head)
-        if tokens:
-            self._hanging = False
-            if self.state == "stalled":
-                self.state = "serving"
+        elif tokens and self.state == "stalled":
+            self.state = "serving"
 
     def stop(self) -> None:
         """An orderly shutdown."""
@@ -98,9 +95,9 @@ class LifeCycle:
         """A record that tells of a failure; the first of its kind within a minute is an incident."""
         kind = event.kind
         if kind == "hang":
-            if not self.ready or self._hanging or self.state in ("stopped", "failed"):
+            if not self.ready or self.state in ("stalled", "stopped", "failed"):
                 return
-            self._hanging, self.state = True, "stalled"
+            self.state = "stalled"
         elif kind in _PART_OF_SHUTDOWN and self.state == "stopped":
             return
         elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head)):

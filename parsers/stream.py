@@ -62,8 +62,10 @@ _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledE
 
 _RAY_MARK = "[repeated "
 _RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
+# Events for which it matters what was answered before.
+_AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats))
 # Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
-_EACH_COUNTS = (KvCompatibility, KvTransferFailure, TransportError)
+_EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))
 
 Found: TypeAlias = tuple[Event, Head]
 """An event and the head of the line that it came from."""
@@ -433,7 +435,10 @@ class LogStream:
                 return NOTHING
             self.runtime = self.runtime or rule.runtime
             if event is not NOTHING:
-                self._emit(event, head)
+                if self._responses_in_order or type(event) in _AFTER_RESPONSES:
+                    self._emit(event, head)
+                else:
+                    self._found.append((event, head))
                 if type(event) in _EACH_COUNTS and (more := _repetitions(line, end) - 1):
                     self._found += [(event, head)] * more
             return event
