@@ -34,6 +34,7 @@ def signals_page() -> str:
         "# Signals",
         _NOTE,
         "Each line of an engine that inferlog understands. A line that is not here is counted by its level and skipped.",
+        "The version before a sample is one whose wording it shows; where no bound is given, none is known.",
         "",
     ]
     for module in sorted({rule.build.__module__ for rule in registry()}):
@@ -45,15 +46,14 @@ def signals_page() -> str:
 
 
 def _signal(rule: Rule) -> list[str]:
-    versions = f"since {rule.since}" if rule.since else "all versions"
-    if rule.until:
-        versions += f", up to {rule.until}"
+    bounds = [f"since {rule.since}"] * bool(rule.since) + [f"up to {rule.until}"] * bool(rule.until)
+    versions = f" ({', '.join(bounds)})" if bounds else ""
     samples = [f"    {version}: {sample}" for version, sample in rule.samples.items()]
     counters = sorted({f"`{PREFIX}{series.family}`" for series in rule.emits})
     return [
         f"### {rule.name}",
         "",
-        f"{rule.about} ({versions})",
+        f"{rule.about}{versions}",
         "",
         *samples,
         "",

@@ -154,7 +154,7 @@ class Daemon:
         logger.info("history read")
         for each in self.sources:
             for path, follower in each.followers.items():
-                if not follower.stats.up:
+                if path != STDIN and not follower.stats.up:
                     logger.warning("source %s: no log that can be read at %s yet", each.source.name, path)
 
     def snapshot(self) -> list[SourceSnapshot]:

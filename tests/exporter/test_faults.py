@@ -75,7 +75,9 @@ def test_names_of_processes_do_not_fill_the_memory() -> None:
     reading = Reading().feed(logo(), core(), READY)
     reading.feed(*(line("Graph capturing finished in 3 secs, took 0.5 GiB", f"Worker_TP{number} pid={number}") for number in range(5000)))
 
-    assert len(reading.series("engine_memory_bytes")) <= SERIES_LIMIT + 100
+    (stream,) = reading.source._streams.values()
+    assert len(stream._origins) == 1024
+    assert SERIES_LIMIT == len(reading.series("engine_memory_bytes"))
     assert 0 == reading.value("source_faults_total")
 
 
