@@ -85,7 +85,8 @@ def rule(
     """Register the decorated function as a rule of its name. It gets the match and may return NOTHING.
 
     `pattern` is matched at the start of the message and begins with one of the `anchor` literals (four characters or
-    more; a leading `#` stands for a number). `samples` maps a version to a real message.
+    more; a leading `#` stands for a number). `samples` maps a version to a real message,
+    which also stands in a log of tests/data or, with its origin, in tests/data/lines.
     """
     anchors = (anchor,) if isinstance(anchor, str) else anchor
 

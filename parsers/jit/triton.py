@@ -13,10 +13,11 @@ from parsers.units import DECIMAL
     pattern=rf"Triton autotuning for function ([\w.<>]{{1,256}})(?:,$| finished after {DECIMAL}s;[^\n]*)",
     source=(),  # Triton's own wording
     samples={
-        "0.14.0": "Triton autotuning for function fused_moe_kernel finished after 1.24s; best config selected: BLOCK_M: 16;",
         "0.26.0": "Triton autotuning for function fused_moe_kernel,",
         "0.32.0": "Triton autotuning for function _stub_fwd_kernel,",
         "0.33.0": "Triton autotuning for function fused_moe_kernel,",
+        "triton 3.2.0": "Triton autotuning for function fused_moe_kernel finished after 1.24s; best config selected: BLOCK_SIZE_M: 16, "
+        "BLOCK_SIZE_N: 64, BLOCK_SIZE_K: 128, GROUP_SIZE_M: 1, num_warps: 4, num_ctas: 1, num_stages: 3, maxnreg: None;",
     },
     scope=Scope.BARE,
     emits=compile_series("triton", "autotune", timed=True),

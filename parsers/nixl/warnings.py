@@ -11,7 +11,9 @@ from parsers.rules import Scope, Series, rule
     anchor="NIXL telemetry is disabled; ignoring telemetry requested",
     pattern=r"NIXL telemetry is disabled; ignoring telemetry requested",
     source="NIXL telemetry is disabled; ignoring telemetry requested through agent config",
-    samples={"0.26.0": "NIXL telemetry is disabled; ignoring telemetry requested through agent config"},
+    samples={
+        "nixl 1.5.1": "NIXL telemetry is disabled; ignoring telemetry requested through agent config",
+    },
     scope=Scope.BARE,
     emits=[Series("config_hazards_total", {"kind": "kv_telemetry_missing"})],
 )

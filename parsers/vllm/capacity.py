@@ -13,17 +13,22 @@ _ANYWHERE = Scope.RECORD | Scope.BARE
 @rule(
     anchor=(*tuple(f"{device} KV cache size: " for device in _DEVICES), "GPU + host KV cache size: "),
     pattern=rf"\w+( \+ host)? KV cache size: {NUMBER} tokens(?:, Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x)?",
-    source=("GPU KV cache size: %s tokens", "%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx"),
+    source=(
+        "GPU KV cache size: %s tokens",
+        "GPU KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx",
+        "%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx",
+    ),
     samples={
         "0.10.2": "GPU KV cache size: 1,472,416 tokens",
         "0.26.0": "GPU KV cache size: 1,761,280 tokens",
         "0.32.0": "CPU KV cache size: 4,194,304 tokens, Maximum concurrency for 2,048 tokens per request: 2048.00x",
         "0.33.0": "GPU KV cache size: 1,761,280 tokens, Maximum concurrency for 131,072 tokens per request: 13.44x",
     },
+    since="0.8",
     scope=_ANYWHERE,
 )
 def kv_cache_size(found: re.Match[str]) -> KvCacheSize:
-    """Tokens that fit; from 0.32 on with the concurrency on the same line. The device word is no pool of its own."""
+    """Tokens that fit; from 0.28 on with the concurrency on the same line. The device word is no pool of its own."""
     pool = "device_host" if found[1] else "device"
     if found[3] is None:
         return KvCacheSize(pool, whole(found[2]))
@@ -38,7 +43,8 @@ def kv_cache_size(found: re.Match[str]) -> KvCacheSize:
         "0.10.2": "Maximum concurrency for 40,960 tokens per request: 35.95x",
         "0.26.0": "Maximum concurrency for 131,072 tokens per request: 13.44x",
     },
-    until="0.31",
+    since="0.6",
+    until="0.27",
     scope=_ANYWHERE,
 )
 def max_concurrency(found: re.Match[str]) -> KvCacheSize:
@@ -55,6 +61,7 @@ def max_concurrency(found: re.Match[str]) -> KvCacheSize:
         "0.26.0": "Available KV cache memory: 58.36 GiB",
         "0.33.0": "Available KV cache memory: 58.36 GiB",
     },
+    since="0.9",
     scope=_ANYWHERE,
 )
 def available_memory(found: re.Match[str]) -> KvCacheBytes:
@@ -64,16 +71,28 @@ def available_memory(found: re.Match[str]) -> KvCacheBytes:
 
 @rule(
     anchor="Initial free memory ",
-    pattern=rf"Initial free memory {DECIMAL} GiB, reserved {DECIMAL} GiB memory for KV Cache",
-    source="Initial free memory %s GiB, reserved %s GiB memory for KV Cache as specified by kv_cache_memory_bytes config",
+    pattern=r"Initial free memory \d[\d.]{0,31} GiB, reserved (\d{1,9}(?:\.\d{1,20})?) ?GiB memory for KV Cache",
+    source=(
+        "Initial free memory %s GiB, reserved %s GiB memory for KV Cache as specified by kv_cache_memory_bytes config",
+        "Initial free memory %s GiB, reserved %sGiB memory for KV Cache as specified by kv_cache_memory_bytes config",
+    ),
     samples={
-        "0.26.0": "Initial free memory 94.21 GiB, reserved 58.36 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and "
-        "skipped memory profiling.",
+        "0.10.2": "Initial free memory 94.51999999955297 GiB, reserved 58.36GiB memory for KV Cache as specified by "
+        "kv_cache_memory_bytes config and skipped memory profiling. This does does not respect the gpu_memory_utilization "
+        "config. Only use kv_cache_memory_bytes config when you want manual control of KV cache memory size. If OOM'ed, "
+        "check the difference of initial free memory between the current run and the previous run where "
+        "kv_cache_memory_bytes is suggested and update it correspondingly.",
+        "0.26.0": "Initial free memory 94.52 GiB, reserved 58.36 GiB memory for KV Cache as specified by kv_cache_memory_bytes config "
+        "and skipped memory profiling. This does not respect the gpu_memory_utilization config. Only use "
+        "kv_cache_memory_bytes config when you want manual control of KV cache memory size. If OOM'ed, check the difference "
+        "of initial free memory between the current run and the previous run where kv_cache_memory_bytes is suggested and "
+        "update it correspondingly.",
     },
+    since="0.10",
 )
 def reserved_memory(found: re.Match[str]) -> KvCacheBytes:
-    """The same with --kv-cache-memory-bytes, on each rank."""
-    return KvCacheBytes(float(found[2]) * GIB)
+    """The same with --kv-cache-memory-bytes, on each rank; up to 0.13 with every digit."""
+    return KvCacheBytes(float(found[1]) * GIB)
 
 
 _USED = re.compile(
@@ -95,15 +114,18 @@ _IN_USE = re.compile(r"Current kv cache memory in use is (\d+(?:\.\d+)?) GiB", r
     pattern=rf"Free memory on device \({DECIMAL}/{DECIMAL} GiB\) on startup",
     source=("Free memory on device (%s/%s GiB) on startup.", "Current kv cache memory in use is %s GiB."),
     samples={
-        "0.26.0": "Free memory on device (94.5/95.6 GiB) on startup. Desired GPU memory utilization is (0.9, 86.0 GiB). Actual usage is "
-        "35.64 GiB for weight, 2.1 GiB for peak activation, 0.5 GiB for non-torch memory, and 2.31 GiB for CUDAGraph memory. Replace "
-        "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` "
-        "(2.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 58.36 GiB.",
-        "0.33.0": "Free memory on device (94.5/95.6 GiB) on startup. Desired GPU memory utilization is (0.9, 86.0 GiB). Actual usage is "
-        "36.14 GiB for consumed memory (weights + non-torch), 2.1 GiB for peak activation, and 2.31 GiB for CUDAGraph memory. Replace "
-        "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` "
-        "(2.0 GiB) to fully utilize gpu memory. Current kv cache memory in use is 58.36 GiB.",
+        "0.26.0": "Free memory on device (94.52/95.58 GiB) on startup. Desired GPU memory utilization is (0.9, 86.02 GiB). Actual "
+        "usage is 35.64 GiB for weight, 2.11 GiB for peak activation, 0.52 GiB for non-torch memory, and 2.31 GiB for "
+        "CUDAGraph memory. Replace gpu_memory_utilization config with `--kv-cache-memory=48635689566` (45.3 GiB) to fit "
+        "into requested memory, or `--kv-cache-memory=57760347586` (53.79 GiB) to fully utilize gpu memory. Current kv "
+        "cache memory in use is 47.75 GiB.",
+        "0.33.0": "Free memory on device (94.52/95.58 GiB) on startup. Desired GPU memory utilization is (0.9, 86.02 GiB). Actual "
+        "usage is 36.16 GiB for consumed memory (weights + non-torch), 2.11 GiB for peak activation, and 2.31 GiB for "
+        "CUDAGraph memory. Replace gpu_memory_utilization config with `--kv-cache-memory=48635689566` (45.3 GiB) to fit "
+        "into requested memory, or `--kv-cache-memory=57760347586` (53.79 GiB) to fully utilize gpu memory. Current kv "
+        "cache memory in use is 47.75 GiB.",
     },
+    since="0.10",
 )
 def memory_in_use(found: re.Match[str]) -> MemoryReport:
     """Each rank's memory by part; the only line that tells every rank's KV bytes in 0.26 and later. Advice in it is no size."""
@@ -122,9 +144,10 @@ def memory_in_use(found: re.Match[str]) -> MemoryReport:
     ),
     source="the rest of the memory reserved for KV Cache is ",
     samples={
-        "0.8.5": "model weights take 8.51GiB; non_torch_memory takes 0.26GiB; PyTorch activation peak memory takes 0.94GiB; the rest of the "
-        "memory reserved for KV Cache is 2.18GiB.",
+        "0.8.5": "model weights take 8.51GiB; non_torch_memory takes 0.26GiB; PyTorch activation peak memory takes 0.94GiB; the rest "
+        "of the memory reserved for KV Cache is 2.17GiB.",
     },
+    since="0.6",
     until="0.10",
     scope=_ANYWHERE | Scope.CONTINUATION,
 )
@@ -142,6 +165,7 @@ def v0_memory(found: re.Match[str]) -> MemoryReport:
         "0.6.4": "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB peak_torch_memory=17.06GiB "
         "memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB gpu_memory_utilization=0.90",
     },
+    since="0.6",
     until="0.6",
     scope=_ANYWHERE,
 )
@@ -158,6 +182,7 @@ def v0_profiling(found: re.Match[str]) -> KvCacheBytes:
         "0.26.0": "Explicitly set (1.0/23.09) GiB for KV cache on node 0.",
         "0.32.0": "Explicitly set (1.0/15.71) GiB for KV cache on node 0.",
     },
+    since="0.20",
 )
 def cpu_memory(found: re.Match[str]) -> KvCacheBytes:
     """The CPU back end's KV bytes."""

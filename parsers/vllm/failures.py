@@ -15,14 +15,16 @@ _EXCEPTION = Scope.EXCEPTION | Scope.BARE
 
 @rule(
     anchor="EngineCore ",
-    pattern=r"EngineCore (encountered a fatal error|failed to start)\.",
-    source=("EngineCore encountered a fatal error.", "EngineCore failed to start."),
+    pattern=r"EngineCore (encountered a fatal error\.|failed to start\.|hit an exception: )",
+    source=("EngineCore encountered a fatal error.", "EngineCore failed to start.", "EngineCore hit an exception: %s"),
     samples={
+        "0.8.3": "EngineCore hit an exception: Traceback (most recent call last):",
         "0.10.2": "EngineCore encountered a fatal error.",
         "0.26.0": "EngineCore encountered a fatal error.",
         "0.32.0": "EngineCore failed to start.",
         "0.33.0": "EngineCore encountered a fatal error.",
     },
+    since="0.7",
     emits=_failure("engine_dead", "startup_failed"),
 )
 def engine_core_failed(found: re.Match[str]) -> EngineFailure:
@@ -43,11 +45,12 @@ def engine_core_failed(found: re.Match[str]) -> EngineFailure:
     ),
     samples={
         "0.10.2": "AsyncLLM output_handler failed.",
-        "0.14.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "0.11.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
         "0.26.0": "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
         "0.32.0": "AsyncLLM output_handler failed.",
         "0.33.0": "AsyncLLM output_handler failed.",
     },
+    since="0.8",
     emits=_failure("engine_dead"),
 )
 def engine_lost(_: re.Match[str]) -> EngineFailure:
@@ -59,16 +62,20 @@ def engine_lost(_: re.Match[str]) -> EngineFailure:
     anchor=("Worker ", "RayWorkerProc rank="),
     pattern=r"(?:(?:Worker proc \S{1,64}|RayWorkerProc rank=\d+) died unexpectedly|Worker \S{1,64} pid \d+ died, exit code)",
     source=(
+        "Worker proc %s died unexpectedly, shutting down executor.",
         "Worker proc %s died unexpectedly (exit code: %s), shutting down executor.",
         "RayWorkerProc rank=%s died unexpectedly, shutting down executor.",
         "Worker %s pid %s died, exit code: %s",
     ),
     samples={
         "0.6.6": "Worker VllmWorkerProcess pid 217 died, exit code: -15",
+        "0.10.2": "Worker proc VllmWorker-0 died unexpectedly, shutting down executor.",
+        "0.20.0": "RayWorkerProc rank=3 died unexpectedly, shutting down executor.",
         "0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
         "0.32.0": "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
         "0.33.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
     },
+    since="0.4",
     emits=_failure("worker_died"),
 )
 def worker_died(_: re.Match[str]) -> EngineFailure:
@@ -81,6 +88,7 @@ def worker_died(_: re.Match[str]) -> EngineFailure:
     pattern=r"(?:WorkerProc failed\.|RayWorkerProc failed: )",
     source=("WorkerProc failed.", "RayWorkerProc failed: %s"),
     samples={"0.26.0": "WorkerProc failed.", "0.33.0": "RayWorkerProc failed: CUDA driver error: unknown error"},
+    since="0.8",
     emits=_failure("worker_died"),
 )
 def worker_failed(_: re.Match[str]) -> EngineFailure:
@@ -89,14 +97,16 @@ def worker_failed(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor="WorkerProc hit an exception.",
-    pattern=r"WorkerProc hit an exception\.",
-    source="WorkerProc hit an exception.",
+    anchor="WorkerProc hit an exception",
+    pattern=r"WorkerProc hit an exception[.:]",
+    source=("WorkerProc hit an exception.", "WorkerProc hit an exception: %s"),
     samples={
+        "0.8.3": "WorkerProc hit an exception: %s",
         "0.10.2": "WorkerProc hit an exception.",
         "0.26.0": "WorkerProc hit an exception.",
         "0.33.0": "WorkerProc hit an exception.",
     },
+    since="0.7",
 )
 def worker_raised(_: re.Match[str]) -> Nothing:
     """A worker hands an exception on and works on: what it was, and whether the engine dies of it, other lines tell."""
@@ -108,8 +118,9 @@ def worker_raised(_: re.Match[str]) -> Nothing:
     pattern=r"ray\.exceptions\.(ActorDiedError|RayChannelTimeoutError): ",
     source=(),  # Ray's own wording
     samples={
-        "0.10.2": "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
-        "0.26.0": "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 00fc911a",
+        "ray": "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: "
+        "00cc316456d39201286bda103a37bbae72e42e380100000004e1f505",
+        "ray 2.47.1": "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("worker_died", "rpc_timeout"),
@@ -124,6 +135,7 @@ def ray_failed(found: re.Match[str]) -> EngineFailure:
     pattern=r"WorkerProc failed to start\.",
     source="WorkerProc failed to start.",
     samples={"0.26.0": "WorkerProc failed to start."},
+    since="0.6",
     emits=_failure("startup_failed"),
 )
 def worker_start_failed(_: re.Match[str]) -> EngineFailure:
@@ -140,6 +152,7 @@ def worker_start_failed(_: re.Match[str]) -> EngineFailure:
         "0.26.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
         "0.32.0": "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
     },
+    since="0.6",
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
 )
@@ -155,13 +168,31 @@ def initialisation_failed(_: re.Match[str]) -> EngineFailure:
         "ValueError: Free memory on device",
     ),
     pattern=(
-        r"ValueError: (?:To serve at least one request with the model's max seq len|No available memory for the cache blocks"
-        r"|Free memory on device .{1,200}is less than desired GPU memory utilization)"
+        r"ValueError: (?:To serve at least one request with the models?'s max seq len|No available memory for the cache blocks"
+        r"|Free memory on device .{1,200}is less than (?:desired GPU memory utilization|the engine's ))"
     ),
-    source=("To serve at least one request with the model's max seq len", "No available memory for the cache blocks"),
+    source=(
+        "To serve at least one request with the models's max seq len",
+        "To serve at least one request with the model's max seq len",
+        "No available memory for the cache blocks",
+        "GiB) on startup is less than desired GPU memory utilization",
+        "GiB) on startup is less than the engine's ",
+    ),
     samples={
-        "0.32.0": "ValueError: To serve at least one request with the model's max seq len (8192), (0.0 GiB KV cache is needed",
-        "0.26.0": "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+        "0.10.2": "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (7.35 GiB).  Based on the available memory, the estimated "
+        "maximum model length is 60208. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+        "initializing the engine.",
+        "0.26.0": "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
+        "the engine (this flag also controls CPU memory reservation on the CPU backend, despite its name). See "
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
+        "0.32.0": "ValueError: To serve at least one request with the model's max seq len (8192), (0.0 GiB KV cache is needed, which "
+        "is larger than the available KV cache memory (0.0 GiB). Based on the available memory, the estimated maximum model "
+        "length is 2432. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+        "decreasing `max_model_len` when initializing the engine. See "
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
+        "0.33.0": "ValueError: Free memory on device cuda:0 (21.4/94.97 GiB) on startup is less than desired GPU memory utilization "
+        "(0.92, 87.37 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
@@ -179,9 +210,18 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
     ),
     source=(),  # torch's own wording
     samples={
-        "0.10.2": "torch.OutOfMemoryError: CUDA out of memory",
-        "0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB",
-        "0.33.0": "torch.OutOfMemoryError: CUDA out of memory",
+        "0.10.2": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
+        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
+        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
+        "GiB is reserved by PyTorch but unallocated.",
+        "0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
+        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
+        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
+        "GiB is reserved by PyTorch but unallocated.",
+        "0.33.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
+        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
+        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
+        "GiB is reserved by PyTorch but unallocated.",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("gpu_oom"),
@@ -195,7 +235,9 @@ def gpu_out_of_memory(_: re.Match[str]) -> EngineFailure:
     anchor="ray.exceptions.OutOfMemoryError: ",
     pattern=r"ray\.exceptions\.OutOfMemoryError: ",
     source=(),  # Ray's own wording
-    samples={"0.10.2": "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."},
+    samples={
+        "0.8.0": "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("host_oom"),
 )
@@ -209,7 +251,8 @@ def host_out_of_memory(_: re.Match[str]) -> EngineFailure:
     pattern=r"vllm\.engine\.(?:async_llm_engine\.AsyncEngineDeadError|multiprocessing\.MQEngineDeadError): ",
     source=(),
     samples={
-        "0.6.6": "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error"
+        "0.6.6": "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the "
+        "original error: RuntimeError('Engine process (pid 187) died.').",
     },
     until="0.10",
     scope=Scope.EXCEPTION,
@@ -257,7 +300,7 @@ def v0_engine_failed(_: re.Match[str]) -> EngineFailure:
     pattern=r"DPSupervisor (?:found [1-9]\d* exited|probe found [1-9]\d* unhealthy) DP Servers",
     source=("DPSupervisor found %s exited DP Servers.", "DPSupervisor probe found %s unhealthy DP Servers."),
     samples={"0.26.0": "DPSupervisor probe found 1 unhealthy DP Servers.", "0.33.0": "DPSupervisor found 1 exited DP Servers."},
-    since="0.26",
+    since="0.22",
     emits=_failure("engine_dead"),
 )
 def dp_server_exited(_: re.Match[str]) -> EngineFailure:
@@ -269,8 +312,10 @@ def dp_server_exited(_: re.Match[str]) -> EngineFailure:
     anchor="[Watchdog]Dumped stack to ",
     pattern=r"\[Watchdog\]Dumped stack to ",
     source="[Watchdog]Dumped stack to %s due to %s",
-    samples={"0.33.0": "[Watchdog]Dumped stack to /tmp/stack due to no step in 300 s"},
-    since="0.32",
+    samples={
+        "0.33.0": "[Watchdog]Dumped stack to /var/log/vllm/VLLM_STACK_DUMP_for_engine_0_318.log due to feed timeout",
+    },
+    since="0.33",
     emits=_failure("hang"),
 )
 def stack_dumped(_: re.Match[str]) -> EngineFailure:
@@ -282,7 +327,12 @@ def stack_dumped(_: re.Match[str]) -> EngineFailure:
     anchor="Failed to load model - not enough GPU memory",
     pattern=r"Failed to load model - not enough GPU memory",
     source="Failed to load model - not enough GPU memory.",
-    samples={"0.26.0": "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights"},
+    samples={
+        "0.26.0": "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights, "
+        "increasing --tensor-parallel-size, or using --quantization. See "
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more tips.",
+    },
+    since="0.13",
     emits=_failure("gpu_oom"),
 )
 def weights_do_not_fit(_: re.Match[str]) -> EngineFailure:
@@ -304,11 +354,13 @@ _CUDA = (
     ),
     source=(),  # torch's and CUDA's own wording
     samples={
-        "0.8.5": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-        "0.10.2": "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k)`",
-        "0.18.0": "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
-        "0.26.0": "RuntimeError: CUDA error: an illegal memory access was encountered",
-        "0.32.0": "torch.AcceleratorError: HIP error: an illegal memory access was encountered",
+        "0.10.0": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "0.13.0": "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        "torch with HIP": "torch.AcceleratorError: HIP error: an illegal memory access was encountered",
+        "torch with cuBLAS": "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k, "
+        "&falpha, a, CUDA_R_16F, lda, b, CUDA_R_16F, ldb, &fbeta, c, CUDA_R_16F, ldc, CUDA_R_32F, "
+        "CUBLAS_GEMM_DFALT_TENSOR_OP)`",
+        "torch with cuDNN": "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("cuda_error"),
@@ -324,7 +376,8 @@ def cuda_error(_: re.Match[str]) -> EngineFailure:
     source=(),  # torch's own wording
     samples={
         "0.10.2": "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)",
-        "0.26.0": "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, unhandled cuda error",
+        "torch": "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, "
+        "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
     },
     scope=Scope.EXCEPTION,
     emits=[Series("transport_errors_total", {"library": "nccl"})],
@@ -339,6 +392,7 @@ def nccl_error(_: re.Match[str]) -> TransportError:
     pattern=r"TimeoutError: RPC call to \w+ timed out",
     source="RPC call to %s timed out.",
     samples={"0.26.0": "TimeoutError: RPC call to execute_model timed out."},
+    since="0.6",
     scope=Scope.EXCEPTION,
     emits=_failure("rpc_timeout"),
 )
@@ -352,9 +406,12 @@ def rpc_timeout(_: re.Match[str]) -> EngineFailure:
     pattern=r"\[(?:PG [\w ()]{1,96} )?Rank \d{1,5}\] Watchdog caught collective operation timeout",
     source=(),  # torch's own wording
     samples={
-        "0.10.2": "[PG ID 2 PG GUID 3 Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
-        "0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE",
-        "0.33.0": "[Rank 3] Watchdog caught collective operation timeout",
+        "0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE, NumelIn=28672, "
+        "NumelOut=28672, Timeout(ms)=600000) ran for 600042 milliseconds before timing out.",
+        "0.33.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE, NumelIn=28672, "
+        "NumelOut=28672, Timeout(ms)=600000) ran for 600042 milliseconds before timing out.",
+        "torch": "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5730, OpType=BROADCAST, NumelIn=3612672, "
+        "NumelOut=3612672, Timeout(ms)=600000) ran for 600009 milliseconds before timing out.",
     },
     scope=Scope.BARE,
     emits=_failure("collective_timeout"),
@@ -367,12 +424,17 @@ def collective_timeout(_: re.Match[str]) -> EngineFailure:
 @rule(
     anchor="No available shared memory broadcast block found in ",
     pattern=r"No available shared memory broadcast block found in \d+ seconds?",
-    source="No available shared memory broadcast block found in %d seconds.",
+    source=(
+        "No available shared memory broadcast block found in %s seconds.",
+        "No available shared memory broadcast block found in %d seconds.",
+    ),
     samples={
-        "0.26.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging or doing "
-        "some time-consuming work (e.g. compilation, weight/kv cache quantization).",
-        "0.33.0": "No available shared memory broadcast block found in 60 seconds",
+        "0.26.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are "
+        "hanging or doing some time-consuming work (e.g. compilation, weight/kv cache quantization).",
+        "0.33.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are "
+        "hanging or doing some time-consuming work (e.g. compilation, weight/kv cache quantization).",
     },
+    since="0.8",
     emits=_failure("hang"),
 )
 def broadcast_stuck(_: re.Match[str]) -> EngineFailure:
@@ -384,7 +446,9 @@ def broadcast_stuck(_: re.Match[str]) -> EngineFailure:
     anchor="OSError: [Errno 98] ",
     pattern=r"OSError: \[Errno 98\] ",
     source=(),  # Python's own wording
-    samples={"0.26.0": "OSError: [Errno 98] Address already in use"},
+    samples={
+        "python 3.11": "OSError: [Errno 98] Address already in use",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
 )
@@ -397,7 +461,9 @@ def address_in_use(_: re.Match[str]) -> AddressInUse:
     anchor="[Errno 98] error while attempting to bind on address ",
     pattern=r"\[Errno 98\] error while attempting to bind on address \([^()\n]{1,128}\): [\w ]{1,64}$",
     source=(),  # asyncio's own wording, printed by uvicorn
-    samples={"0.6.3": "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"},
+    samples={
+        "python 3.11": "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use",
+    },
     scope=Scope.BARE,
     emits=_failure("startup_failed"),
 )

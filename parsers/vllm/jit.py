@@ -13,14 +13,21 @@ _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
     anchor=tuple(f"{backend} {kernel}JIT compilation during inference: " for backend in _BACKENDS for kernel in ("kernel ", "")),
     pattern=r"(Triton|TileLang|CuTeDSL) (?:kernel )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike"
     r"(?:; consider extending warmup to cover this shape/config\.)?+)",
-    source="%s %s during inference: %s%s. This causes a latency spike; consider extending warmup to cover this shape/config.",
+    source=(
+        "%s %s during inference: %s%s. This causes a latency spike; consider extending warmup to cover this shape/config.",
+        "Triton kernel JIT compilation during inference: %s. This causes a latency spike",
+    ),
     samples={
-        "0.26.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider extending warmup to "
-        "cover this shape/config.",
-        "0.32.0": "TileLang kernel JIT compilation during inference: sparse_mla_fwd_kernel (runtime_shapes={q=(7, 128, 576)}). This causes a "
-        "latency spike; consider extending warmup to cover this shape/config.",
+        "0.21.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider "
+        "extending warmup to cover this shape/config.",
+        "0.26.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider "
+        "extending warmup to cover this shape/config.",
+        "0.32.0": "TileLang kernel JIT compilation during inference: sparse_mla_fwd_kernel (runtime_shapes={q=(7, 128, 576)}). This "
+        "causes a latency spike; consider extending warmup to cover this shape/config.",
+        "0.33.0": "CuTeDSL JIT compilation during inference: _hc_down_silu_kernel. This causes a latency spike; consider extending "
+        "warmup to cover this shape/config.",
     },
-    since="0.26",
+    since="0.21",
     emits=[series for backend in _BACKENDS.values() for series in compile_series(backend, "compile", "serving")],
 )
 def jit_monitor(found: re.Match[str]) -> Compiled:
@@ -34,11 +41,19 @@ _GRAPH = compile_series("inductor", "compile", timed=True)
 @rule(
     anchor="Compiling a graph for ",
     pattern=rf"Compiling a graph for (?:compile range (\([\d, ]+\))|(?:dynamic|general) shape|shape \S{{1,64}}) takes \**{DECIMAL} s",
-    source=("Compiling a graph for compile range %s takes %.2f s", "Compiling a graph for dynamic shape takes %.2f s"),
+    source=(
+        "Compiling a graph for compile range %s takes %.2f s",
+        "Compiling a graph for dynamic shape takes %.2f s",
+        "Compiling a graph for general shape takes %.2f s",
+        "Compiling a graph for shape %s takes %.2f s",
+    ),
     samples={
+        "0.9.2": "Compiling a graph for general shape takes 38.19 s",
+        "0.12.0": "Compiling a graph for dynamic shape takes 38.19 s",
         "0.26.0": "Compiling a graph for compile range (1, 8192) takes 38.19 s",
         "0.33.0": "Compiling a graph for compile range (1, 8192) takes 38.19 s",
     },
+    since="0.6",
     emits=[*_GRAPH, Series("compile_cache_total", {"backend": "inductor", "result": "miss"})],
 )
 def graph_compiled(found: re.Match[str]) -> Compiled:
@@ -51,9 +66,18 @@ def graph_compiled(found: re.Match[str]) -> Compiled:
     pattern=r"Directly load (?:the compiled graph(?:\(s\))?(?: for (?:compile range )?(\([\d, ]{1,40}\)|\w{1,20}))?|AOT compilation)",
     source=(
         "Directly load the compiled graph(s) for compile range %s from the cache, took %.3f s",
+        "Directly load the compiled graph(s) for dynamic shape from the cache, took %.3f s",
+        "Directly load the compiled graph(s) for shape %s from the cache, took %.3f s",
+        "Directly load the compiled graph for shape %s from the cache",
         "Directly load AOT compilation from path %s",
     ),
-    samples={"0.26.0": "Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.204 s"},
+    samples={
+        "0.10.2": "Directly load the compiled graph(s) for dynamic shape from the cache, took 1.204 s",
+        "0.26.0": "Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.204 s",
+        "0.32.0": "Directly load AOT compilation from path "
+        "/var/cache/vllm/torch_compile_cache/torch_aot_compile/5c2f0d5a93b1/rank_0_0/model",
+    },
+    since="0.7",
     emits=[Series("compile_cache_total", {"backend": "inductor", "result": "hit"})],
 )
 def graph_loaded(found: re.Match[str]) -> CompileCache:
@@ -66,8 +90,10 @@ def graph_loaded(found: re.Match[str]) -> CompileCache:
     pattern=r"(?:Compiling model again due to a load failure|torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit))",
     source="Compiling model again due to a load failure from %s, reason: %s",
     samples={
-        "0.26.0": "Compiling model again due to a load failure from /cache/vllm/x, reason: version",
-        "0.33.0": "torch._dynamo hit config.recompile_limit (8)",
+        "0.26.0": "Compiling model again due to a load failure from "
+        "/var/cache/vllm/torch_compile_cache/torch_aot_compile/5c2f0d5a93b1/rank_0_0/model, reason: Source code has changed "
+        "since the last compilation. Recompiling the model.",
+        "torch 2.9.1": "torch._dynamo hit config.recompile_limit (8)",
     },
     scope=Scope.RECORD | Scope.BARE,
     emits=compile_series("inductor", "recompile"),
@@ -81,7 +107,9 @@ def recompiled(_: re.Match[str]) -> Compiled:
     anchor=("SingleProcess AUTOTUNE benchmarking takes ", "SubProcess AUTOTUNE benchmarking takes "),
     pattern=rf"(?:Single|Sub)Process AUTOTUNE benchmarking takes {DECIMAL} seconds and {DECIMAL} seconds precompiling for \d+ choices",
     source=(),  # inductor's own wording
-    samples={"0.26.0": "SingleProcess AUTOTUNE benchmarking takes 0.4124 seconds and 1.2034 seconds precompiling for 18 choices"},
+    samples={
+        "torch 2.9.1": "SingleProcess AUTOTUNE benchmarking takes 0.4124 seconds and 1.2034 seconds precompiling for 18 choices",
+    },
     scope=Scope.BARE,
     emits=compile_series("inductor", "autotune", timed=True),
 )
@@ -94,7 +122,10 @@ def gemm_autotuned(found: re.Match[str]) -> Compiled:
     anchor=("JIT compiling ", "Compiled "),
     pattern=rf"(?:(JIT compiling )(?:FMHA variant: )?(\S{{1,128}})|Compiled (\S{{1,128}}) in {DECIMAL}s)",
     source=("JIT compiling FMHA variant: %s", "JIT compiling %s", "Compiled %s in %.1fs"),
-    samples={"0.26.0": "JIT compiling FMHA variant: h128_causal", "0.33.0": "Compiled h128_causal in 14.2s"},
+    samples={
+        "0.26.0": "JIT compiling FMHA variant: 0_1_0_2_1_0_1",
+        "0.33.0": "Compiled decode_q8kv4 in 14.2s",
+    },
     since="0.26",
     emits=compile_series("nvcc", "compile", timed=True),
 )

@@ -26,11 +26,17 @@ _REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
     pattern=r"NIXL transfer failure: ([a-z_]{1,64})\b",
     source="NIXL transfer failure: %s | Context: %s",
     samples={
-        "0.26.0": "NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed', 'request_id': None, "
-        "'engine_id': 'a', 'remote_engine_id': 'b'}",
-        "0.32.0": "NIXL transfer failure: transfer_exception",
-        "0.33.0": "NIXL transfer failure: notification_failed. P worker blocks will be freed after timeout. This may indicate network issues. "
-        "| Context: {'failure_type': 'notification_failed', 'request_id': 'cmpl-1'}",
+        "0.26.0": "NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed', 'request_id': "
+        "None, 'engine_id': 'b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522', 'remote_engine_id': "
+        "'e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07'}",
+        "0.32.0": "NIXL transfer failure: transfer_exception | Context: {'failure_type': 'transfer_exception', 'request_id': "
+        "'cmpl-863b3db9-eccd-445e-a8d5-6b3b19d9e0c1-0-bb8380ed', 'engine_id': '97444de2-49b4-457a-a24f-ddc7f73961ba', "
+        "'remote_engine_id': '027e15d4-23de-4d12-818d-dfeeafe1dc0a', 'remote_request_id': "
+        "'cmpl-863b3db9-eccd-445e-a8d5-6b3b19d9e0c1-0-b8d89ab9', 'remote_host': '127.0.0.1', 'remote_port': 5600, "
+        "'num_local_blocks': 7, 'num_remote_blocks': 7, 'local_block_ids_sample': [355, 352, 330, 356, 357, 358, 359]}",
+        "0.33.0": "NIXL transfer failure: notification_failed. P worker blocks will be freed after timeout. This may indicate network "
+        "issues. | Context: {'failure_type': 'notification_failed', 'request_id': 'chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de', "
+        "'engine_id': 'b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522', 'remote_agent_name': 'e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07'}",
     },
     since="0.14",
     emits=[
@@ -51,13 +57,51 @@ def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
 @rule(
     anchor="Handshake ",
     pattern=r"Handshake (?:with \S{1,256} failed|failed for request (\S{1,256})\S*+)",
-    source=("Handshake with %s failed", "Handshake failed for request %s"),
-    samples={"0.10.2": "Handshake with 6f1e failed", "0.11.0": "Handshake failed for request chatcmpl-1"},
+    source=("Handshake with %s failed", "Handshake failed for request %s, marking blocks as invalid"),
+    samples={
+        "0.10.2": "Handshake with e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07 failed",
+        "0.12.0": "Handshake failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de, marking blocks as invalid",
+    },
+    since="0.9",
     until="0.13",
 )
 def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
     """The wording before failures had types."""
     return KvTransferFailure("nixl", "handshake", found[1])
+
+
+_OLD_REASONS = {
+    "transfer failed": "transfer",
+    "transfer exception": "transfer_exception",
+    "transfer setup/initiation failed": "transfer_setup",
+    "send_notif failed": "notification",
+}
+
+
+@rule(
+    anchor=("NIXL transfer ", "NIXL send_notif failed for request "),
+    pattern=(
+        r"NIXL (transfer failed|transfer exception|transfer setup/initiation failed|send_notif failed) for request "
+        r"(\S{1,256}?)(?: with state |\. Marking |: P worker)"
+    ),
+    source=(
+        "NIXL transfer failed for request %s with state %s. Marking blocks as invalid.",
+        "NIXL transfer exception for request %s. Marking blocks as invalid.",
+        "NIXL transfer setup/initiation failed for request %s. Marking blocks as invalid.",
+        "NIXL send_notif failed for request %s: P worker blocks will be freed after timeout.",
+    ),
+    samples={
+        "0.11.1": "NIXL transfer failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de with state ERR. Marking blocks as invalid.",
+        "0.12.0": "NIXL transfer setup/initiation failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de. Marking blocks as invalid.",
+        "0.13.0": "NIXL send_notif failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de: P worker blocks will be freed after "
+        "timeout. This may indicate network issues.",
+    },
+    since="0.11",
+    until="0.13",
+)
+def old_transfer_failure(found: re.Match[str]) -> KvTransferFailure:
+    """Failures of transfers before they had types."""
+    return KvTransferFailure("nixl", _OLD_REASONS[found[1]], found[2])
 
 
 @rule(
@@ -72,10 +116,13 @@ def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
         "Failed handshake to D %s for push %s",
     ),
     samples={
-        "0.26.0": "Failed handshake to D 52f43ece for push cmpl-1",
-        "0.33.0": "NixlPushConnector: registration for request cmpl-1 timed out after 30.0s without a push completion",
+        "0.26.0": "Failed handshake to D e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07 for push chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+        "0.30.0": "No remote agents for engine e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07; cannot send registration for "
+        "chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+        "0.33.0": "NixlPushConnector: registration for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de timed out after 30.0s without a "
+        "push completion",
     },
-    since="0.26",
+    since="0.24",
     emits=[Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in ("registration", "handshake")],
 )
 def push_failure(found: re.Match[str]) -> KvTransferFailure:
@@ -90,10 +137,13 @@ def push_failure(found: re.Match[str]) -> KvTransferFailure:
     ),
     source=("Timeout waiting for P side ready: %s", "RDMA read TIMED OUT for req %s after %.1fs", "RDMA transfer failed for request %s"),
     samples={
-        "0.26.0": "Timeout waiting for P side ready: cmpl-1",
-        "0.33.0": "RDMA read TIMED OUT for req cmpl-1 after 30.0s",
+        "0.26.0": "Timeout waiting for P side ready: chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+        "0.30.0": "RDMA transfer failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de: RNIC timeout (code=7). Notifying prefill to "
+        "free blocks; request will be aborted by timeout.",
+        "0.33.0": "RDMA read TIMED OUT for req chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de after 30.0s "
+        "(kv_connector_extra_config.recv_abort_timeout=30)",
     },
-    since="0.14",
+    since="0.16",
     emits=[
         Series("kv_transfer_failures_total", {"connector": "mooncake", "reason": "timeout"}),
         Series("kv_transfer_failures_total", {"connector": "moriio", "reason": "timeout"}),
@@ -110,11 +160,11 @@ def other_failure(found: re.Match[str]) -> KvTransferFailure:
     pattern=r"Skipping KV post-processing for failed request (\S{1,256})\S*+",
     source="Skipping KV post-processing for failed request %s",
     samples={
-        "0.26.0": "Skipping KV post-processing for failed request cmpl-1",
+        "0.26.0": "Skipping KV post-processing for failed request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
         "0.32.0": "Skipping KV post-processing for failed request cmpl-814dac00-22b1-4555-abbd-94e24a0c1513-0-b0aa3df1",
         "0.33.0": "Skipping KV post-processing for failed request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
     },
-    since="0.26",
+    since="0.22",
 )
 def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
     """A load failed on this rank. Where the scheduler stays silent (0.32 on), the only sign of a recompute."""
@@ -129,6 +179,7 @@ def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
         "0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected).",
         "0.33.0": "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected).",
     },
+    since="0.11",
     emits=[Series("kv_recomputed_requests_total"), Series("kv_recomputed_tokens_total")],
 )
 def load_recovered(found: re.Match[str]) -> KvRecomputed:
@@ -141,9 +192,13 @@ def load_recovered(found: re.Match[str]) -> KvRecomputed:
     pattern=r"Failing (\d{1,15}) request\(s\) due to KV load failure",
     source="Failing %d request(s) due to KV load failure (failure_policy=fail, %d tokens affected). Request IDs: %s",
     samples={
-        "0.26.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: {'cmpl-1'}",
-        "0.32.0": "Failing 4 request(s) due to KV load failure",
+        "0.26.0": "Failing 1 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: "
+        "{'chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de'}",
+        "0.32.0": "Failing 4 request(s) due to KV load failure (failure_policy=fail, 3109 tokens affected). Request IDs: "
+        "{'cmpl-814dac00-22b1-4555-abbd-94e24a0c1513-0-b0aa3df1', 'cmpl-863b3db9-eccd-445e-a8d5-6b3b19d9e0c1-0-bb8380ed', "
+        "'cmpl-32787e15-53a9-4cae-825c-9e4143371f3b-0-aac8a591', 'cmpl-52c984a6-d1d7-466f-9849-79c564da8463-0-ad10ae0b'}",
     },
+    since="0.13",
     emits=[Series("kv_load_failed_requests_total")],
 )
 def load_failed(found: re.Match[str]) -> KvLoadFailed:
@@ -158,7 +213,12 @@ def load_failed(found: re.Match[str]) -> KvLoadFailed:
         "Got invalid KVTransferParams: %s. This request will not utilize KVTransfer",
         "Got kv_transfer_params, but no KVConnector found. Disabling KVTransfer for this request.",
     ),
-    samples={"0.26.0": "Got kv_transfer_params, but no KVConnector found. Disabling KVTransfer for this request."},
+    samples={
+        "0.26.0": "Got kv_transfer_params, but no KVConnector found. Disabling KVTransfer for this request.",
+        "0.33.0": "Got invalid KVTransferParams: {'do_remote_prefill': True, 'do_remote_decode': False, 'remote_engine_id': "
+        "'e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07'}. This request will not utilize KVTransfer",
+    },
+    since="0.9",
 )
 def params_refused(_: re.Match[str]) -> KvParamsRefused:
     """The router sent parameters that lead nowhere: the request is computed locally."""

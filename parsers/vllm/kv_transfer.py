@@ -43,10 +43,10 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
         "P90 post time (ms)=0, Avg MB per transfer=0, Throughput (MB/s)=0, Avg number of descriptors=0, Num failed transfers=8, "
         "Num KV expired reqs=0, Num notifs after expiry=0",
     },
-    since="0.14",
+    since="0.11",
     emits=[
         *(Series(family) for family in (*_FAMILIES, "kv_transfer_post_seconds_total", "kv_transfer_empty_intervals_total")),
-        Series("kv_transfer_reported_failures_total", since="0.32"),
+        Series("kv_transfer_reported_failures_total", since="0.31"),
     ],
 )
 def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | KvTransferIntervals | Nothing:
@@ -94,11 +94,11 @@ def _connector(name: str) -> str:
     pattern=r"NIXL compatibility check passed",
     source="NIXL compatibility check passed (hash: %s)",
     samples={
-        "0.26.0": "NIXL compatibility check passed (hash: 3f0c8a5b)",
+        "0.26.0": "NIXL compatibility check passed (hash: 3f0c8a5b1d9e7c42a6b8f1e0d4c3927765aa10bb3c9f4e2d8871f0c6a5e9b314)",
         "0.32.0": "NIXL compatibility check passed (hash: 48193df42d65909960486225b14d395a86b0b8ed3d5e10e1ca2ab67ba69fcd44)",
         "0.33.0": "NIXL compatibility check passed (hash: 3f0c8a5b1d9e7c42a6b8f1e0d4c3927765aa10bb3c9f4e2d8871f0c6a5e9b314)",
     },
-    since="0.14",
+    since="0.13",
     emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "passed"})],
 )
 def compatibility_passed(_: re.Match[str]) -> KvCompatibility:
@@ -111,10 +111,20 @@ def compatibility_passed(_: re.Match[str]) -> KvCompatibility:
     pattern=r"(?:RuntimeError: )?NIXL compatibility hash mismatch\.",
     source="NIXL compatibility hash mismatch. Local: ",
     samples={
-        "0.26.0": "RuntimeError: NIXL compatibility hash mismatch. Local: 3f0c, Remote: 9b9b. Prefill and decode instances have",
-        "0.33.0": "RuntimeError: NIXL compatibility hash mismatch.",
+        "0.26.0": "RuntimeError: NIXL compatibility hash mismatch. Local: "
+        "3f0c8a5b1d9e7c42a6b8f1e0d4c3927765aa10bb3c9f4e2d8871f0c6a5e9b314, Remote: "
+        "9b1d7e20c4a85f3361f2d0a7b8c9e4f5120a3b6c7d8e9f00a1b2c3d4e5f60718. Prefill and decode instances have incompatible "
+        "configurations. This may be due to: different vLLM versions, models, dtypes, KV cache layouts, attention backends, "
+        "etc. Both instances must use identical configurations.Disable this check using --kv-transfer-config "
+        '\'{"kv_connector_extra_config": {"enforce_handshake_compat": false}}\'',
+        "0.33.0": "RuntimeError: NIXL compatibility hash mismatch. Local: "
+        "3f0c8a5b1d9e7c42a6b8f1e0d4c3927765aa10bb3c9f4e2d8871f0c6a5e9b314, Remote: "
+        "9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b9b. Prefill and decode instances have incompatible "
+        "configurations. This may be due to: different vLLM versions, models, dtypes, KV cache layouts, attention backends, "
+        "etc. Both instances must use identical configurations.Disable this check using --kv-transfer-config "
+        '\'{"kv_connector_extra_config": {"enforce_handshake_compat": false}}\'',
     },
-    since="0.14",
+    since="0.13",
     scope=Scope.EXCEPTION,
     emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "mismatch"})],
 )
@@ -128,9 +138,10 @@ def compatibility_mismatch(_: re.Match[str]) -> KvCompatibility:
     pattern=r"RuntimeError: Failed to decode NixlHandshakePayload",
     source="Failed to decode NixlHandshakePayload.",
     samples={
-        "0.26.0": "RuntimeError: Failed to decode NixlHandshakePayload. This likely indicates an incompatibility between connector version."
+        "0.26.0": "RuntimeError: Failed to decode NixlHandshakePayload. This likely indicates an incompatibility between connector "
+        "version. Error: Object missing required field `compatibility_hash`",
     },
-    since="0.14",
+    since="0.13",
     scope=Scope.EXCEPTION,
     emits=[Series("kv_compatibility_checks_total", {"connector": "nixl", "result": "undecodable"})],
 )
@@ -146,10 +157,12 @@ def compatibility_undecodable(_: re.Match[str]) -> KvCompatibility:
     samples={
         "0.26.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=8, local_tp=4, remote_tp=4, remote_pp=0, local_rank=0, "
         "remote_block_len=149760)",
-        "0.32.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=1, remote_tp=1",
-        "0.33.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=4, remote_tp=4",
+        "0.32.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=1, remote_tp=1, remote_pp=0, local_dcp=1, "
+        "remote_dcp=1, local_rank=0, remote_block_len=16384)",
+        "0.33.0": "Transfer plan: TransferTopology(tp_ratio=1, num_kv_heads=1, local_tp=4, remote_tp=4, remote_pp=0, local_dcp=1, "
+        "remote_dcp=1, local_rank=0, remote_block_len=149760)",
     },
-    since="0.26",
+    since="0.20",
 )
 def transfer_plan(found: re.Match[str]) -> KvTransferPlan:
     """How the ranks of the pair map to each other."""
@@ -173,9 +186,14 @@ def hybrid_allocator(_: re.Match[str]) -> HybridKvCache:
     pattern=r"Releasing expired KV blocks for request (\S{1,256}) which were retrieved by \d+ (?:remote|decode) worker\(s\)",
     source="Releasing expired KV blocks for request %s which were retrieved by ",
     samples={
-        "0.26.0": "Releasing expired KV blocks for request cmpl-1 which were retrieved by 0 remote worker(s) before lease expired.",
-        "0.33.0": "Releasing expired KV blocks for request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 which were retrieved by 0 remote worker(s)",
+        "0.18.0": "Releasing expired KV blocks for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de which were retrieved by 0 decode "
+        "worker(s) within 480 seconds.",
+        "0.26.0": "Releasing expired KV blocks for request cmpl-c631ae5e-7145-4022-88d0-c8d2979f131f-0-8bcd2f2b which were retrieved by "
+        "0 remote worker(s) before lease expired.",
+        "0.33.0": "Releasing expired KV blocks for request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 which were retrieved by 0 remote "
+        "worker(s) before lease expired.",
     },
+    since="0.10",
     emits=[Series("kv_expired_requests_total", {"connector": "nixl"})],
 )
 def blocks_expired(found: re.Match[str]) -> KvExpired:
@@ -188,11 +206,11 @@ def blocks_expired(found: re.Match[str]) -> KvExpired:
     pattern=r"(?:Request (\S{1,256}) expired before sending on P side|Force freed expired request: (\S{1,256})\. Reason: )",
     source=("Request %s expired before sending on P side.", "Force freed expired request: "),
     samples={
-        "0.26.0": "Force freed expired request: cmpl-1. Reason: Request exceeded timeout threshold (10 seconds). Action: Resources have been "
-        "forcibly released to prevent memory leak.",
-        "0.33.0": "Request cmpl-1 expired before sending on P side.",
+        "0.26.0": "Force freed expired request: chatcmpl-35663437383837622d373633362d3464-b6f0b5ab. Reason: Request exceeded timeout "
+        "threshold (10 seconds). Action: Resources have been forcibly released to prevent memory leak.",
+        "0.33.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de expired before sending on P side.",
     },
-    since="0.14",
+    since="0.16",
     emits=[Series("kv_expired_requests_total", {"connector": "mooncake"})],
 )
 def mooncake_blocks_expired(found: re.Match[str]) -> KvExpired:
@@ -204,8 +222,11 @@ def mooncake_blocks_expired(found: re.Match[str]) -> KvExpired:
     anchor="Remote engine at ",
     pattern=r"Remote engine at \S{1,256} changed from \S{1,256} to \S{1,256}",
     source="Remote engine at %s:%d changed from %s to %s.",
-    samples={"0.32.0": "Remote engine at 192.0.2.1:5600 changed from 027e15d4 to 52f43ece."},
-    since="0.32",
+    samples={
+        "0.32.0": "Remote engine at 192.0.2.1:5600 changed from b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522 to "
+        "e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07.",
+    },
+    since="0.31",
 )
 def peer_changed(_: re.Match[str]) -> KvPeerChanged:
     """The prefill engine behind an address was replaced."""
@@ -216,8 +237,11 @@ def peer_changed(_: re.Match[str]) -> KvPeerChanged:
     anchor="RuntimeError: Remote NIXL agent engine ID mismatch",
     pattern=r"RuntimeError: Remote NIXL agent engine ID mismatch\.",
     source="Remote NIXL agent engine ID mismatch. Expected ",
-    samples={"0.26.0": "RuntimeError: Remote NIXL agent engine ID mismatch. Expected 027e15d4,received 52f43ece."},
-    since="0.14",
+    samples={
+        "0.26.0": "RuntimeError: Remote NIXL agent engine ID mismatch. Expected b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522,received "
+        "e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07.",
+    },
+    since="0.10",
     scope=Scope.EXCEPTION,
 )
 def peer_is_another(_: re.Match[str]) -> KvPeerChanged:
@@ -230,9 +254,12 @@ def peer_is_another(_: re.Match[str]) -> KvPeerChanged:
     pattern=r"Potentially invalid KV blocks for unrecognized request (\S{1,256}) were retrieved by a decode worker",
     source="Potentially invalid KV blocks for unrecognized request %s were retrieved by a decode worker.",
     samples={
-        "0.26.0": "Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker. They may have expired.",
-        "0.33.0": "Potentially invalid KV blocks for unrecognized request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 were retrieved by a decode worker",
+        "0.26.0": "Potentially invalid KV blocks for unrecognized request cmpl-c631ae5e-7145-4022-88d0-c8d2979f131f-0-8bcd2f2b were "
+        "retrieved by a decode worker. They may have expired.",
+        "0.33.0": "Potentially invalid KV blocks for unrecognized request chatcmpl-5f1c0a7e2d6b4a8f-1d44aa02 were retrieved by a "
+        "decode worker. They may have expired.",
     },
+    since="0.10",
     emits=[Series("kv_reads_after_expiry_total", {"connector": "nixl"})],
 )
 def blocks_read_late(found: re.Match[str]) -> KvLateRead:

@@ -17,6 +17,7 @@ from parsers.units import DECIMAL, GIB
         "0.32.0": "Loading weights took 0.01 seconds",
         "0.33.0": "Loading weights took 64.83 seconds",
     },
+    since="0.8",
 )
 def weights_read(found: re.Match[str]) -> PhaseFinished:
     """Weights read from disk; the whole of loading is told by `model_loaded`."""
@@ -26,12 +27,17 @@ def weights_read(found: re.Match[str]) -> PhaseFinished:
 @rule(
     anchor="Model loading took ",
     pattern=rf"Model loading took {DECIMAL} Gi?B(?: memory)? and {DECIMAL} seconds",
-    source=("Model loading took %s GiB memory and %.6f seconds", "Model loading took %s GiB and %.6f seconds"),
+    source=(
+        "Model loading took %s GiB memory and %.6f seconds",
+        "Model loading took %s GiB and %.6f seconds",
+        "Model loading took %.4f GB and %.6f seconds",
+    ),
     samples={
         "0.10.2": "Model loading took 35.6400 GiB and 71.400000 seconds",
         "0.26.0": "Model loading took 35.64 GiB and 71.402917 seconds",
         "0.33.0": "Model loading took 35.64 GiB memory and 71.402917 seconds",
     },
+    since="0.8",
 )
 def model_loaded(found: re.Match[str]) -> PhaseFinished:
     """One rank has its weights."""
@@ -40,10 +46,13 @@ def model_loaded(found: re.Match[str]) -> PhaseFinished:
 
 @rule(
     anchor="Loading model weights took ",
-    pattern=rf"Loading model weights took {DECIMAL} GB",
-    source="Loading model weights took %.4f GB",
-    samples={"0.6.6": "Loading model weights took 8.5107 GB"},
-    until="0.7",
+    pattern=rf"Loading model weights took {DECIMAL} Gi?B",
+    source=("Loading model weights took %.4f GB", "Loading model weights took %.4f GiB"),
+    samples={
+        "0.6.6": "Loading model weights took 8.5107 GB",
+        "0.9.2": "Loading model weights took 8.5107 GiB",
+    },
+    until="0.9",
     scope=Scope.RECORD | Scope.BARE,
 )
 def v0_weights(found: re.Match[str]) -> MemoryReport:
@@ -61,6 +70,7 @@ def v0_weights(found: re.Match[str]) -> MemoryReport:
         "0.32.0": "Initial profiling/warmup run took 0.02 s",
         "0.33.0": "Initial profiling/warmup run took 3.81 s",
     },
+    since="0.6",
 )
 def kv_profiled(found: re.Match[str]) -> PhaseFinished:
     """The run that shows how much memory is left for KV."""
@@ -76,6 +86,7 @@ def kv_profiled(found: re.Match[str]) -> PhaseFinished:
         "0.26.0": "torch.compile took 52.44 s in total",
         "0.33.0": "torch.compile took 52.44 s in total",
     },
+    since="0.6",
 )
 def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
     """Bytecode and graphs together."""
@@ -101,14 +112,21 @@ def graphs_captured(found: re.Match[str]) -> PhaseFinished:
 
 @rule(
     anchor="Capturing model for ",
-    pattern=r"Capturing model for (?:\S{1,64} )?speculator\.\.\.",
-    source=("Capturing model for %s speculator...", "Capturing model for speculator..."),
+    pattern=r"Capturing model for (?:[\w-]{1,64} ){0,2}speculator\.\.\.",
+    source=(
+        "Capturing model for %s speculator...",
+        "Capturing model for speculator...",
+        "Capturing model for Eagle speculator...",
+        "Capturing model for multi-module MTP speculator...",
+    ),
     samples={
-        "0.18.0": "Capturing model for speculator...",
+        "0.18.0": "Capturing model for Eagle speculator...",
+        "0.23.0": "Capturing model for speculator...",
         "0.26.0": "Capturing model for DSpark speculator...",
+        "0.27.0": "Capturing model for multi-module MTP speculator...",
         "0.33.0": "Capturing model for DSpark speculator...",
     },
-    since="0.14",
+    since="0.12",
 )
 def draft_capture_began(_: re.Match[str]) -> DraftCaptureBegan:
     """The draft model's share of the capture begins; the line that ends the whole capture ends it, too."""
@@ -120,7 +138,7 @@ def draft_capture_began(_: re.Match[str]) -> DraftCaptureBegan:
     pattern=rf"JIT kernel warmup finished in {DECIMAL}s",
     source="JIT kernel warmup finished in %.2fs.",
     samples={"0.33.0": "JIT kernel warmup finished in 27.31s."},
-    since="0.32",
+    since="0.29",
 )
 def jit_warmed_up(found: re.Match[str]) -> PhaseFinished:
     """Kernels compiled before the first request."""
@@ -132,7 +150,8 @@ def jit_warmed_up(found: re.Match[str]) -> PhaseFinished:
     pattern=rf"CuTeDSL warmup compiled \d+ units in {DECIMAL} s",
     source="CuTeDSL warmup compiled %d units in %.2f s.",
     samples={"0.26.0": "CuTeDSL warmup compiled 12 units in 3.40 s."},
-    since="0.26",
+    since="0.25",
+    until="0.26",
 )
 def cutedsl_warmed_up(found: re.Match[str]) -> PhaseFinished:
     """CuTeDSL's share of the warm-up."""
@@ -144,9 +163,11 @@ def cutedsl_warmed_up(found: re.Match[str]) -> PhaseFinished:
     pattern=rf"DeepSeek V4 mHC TileLang warmup finished in {DECIMAL} seconds",
     source="DeepSeek V4 mHC TileLang warmup finished in %.2f seconds.",
     samples={"0.26.0": "DeepSeek V4 mHC TileLang warmup finished in 18.62 seconds."},
+    since="0.24",
+    until="0.29",
 )
 def mhc_warmed_up(found: re.Match[str]) -> PhaseFinished:
-    """The same for DeepSeek-V4's hyper-connections, up to 0.26."""
+    """The same for DeepSeek-V4's hyper-connections."""
     return PhaseFinished("jit_warmup", float(found[1]))
 
 
@@ -155,6 +176,7 @@ def mhc_warmed_up(found: re.Match[str]) -> PhaseFinished:
     pattern=rf"init engine \(profile, create kv cache, warmup model\) took \**{DECIMAL} s(?:econds)?\**(?: \(compilation: {DECIMAL} s)?",
     source=(
         "init engine (profile, create kv cache, warmup model) took %.2f s (compilation: %.2f s)",
+        "init engine (profile, create kv cache, warmup model) took %.2f s",
         "init engine (profile, create kv cache, warmup model) took %.2f seconds",
     ),
     samples={
@@ -163,6 +185,7 @@ def mhc_warmed_up(found: re.Match[str]) -> PhaseFinished:
         "0.32.0": "init engine (profile, create kv cache, warmup model) took 36.24 s",
         "0.33.0": "init engine (profile, create kv cache, warmup model) took 213.08 s (compilation: 52.44 s)",
     },
+    since="0.6",
 )
 def engine_initialised(found: re.Match[str]) -> PhaseFinished:
     """The engine core is ready to work; compilation is a part of it."""

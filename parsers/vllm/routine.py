@@ -27,9 +27,11 @@ from parsers.rules import rule
     ),
     samples={
         "0.18.0": "Add 2 padding layers, may waste at most 7.14% KV cache memory",
-        "0.26.0": "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{'temperature': 0.6}`.",
+        "0.26.0": "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{'temperature': "
+        "0.6, 'top_p': 0.95}`. If this is not intended, please relaunch vLLM instance with `--generation-config vllm`.",
         "0.32.0": "Initializing KVConnectorBase_V1. This API is experimental and subject to change in the future as we iterate the design.",
-        "0.33.0": "Chat template render timed out — executor pool replaced (4 worker(s)).",
+        "0.33.0": "Chat template render timed out — executor pool replaced (4 worker(s)). The stuck thread may continue consuming CPU "
+        "until the process exits.",
     },
 )
 def routine_warning(_: re.Match[str]) -> Nothing:
@@ -50,10 +52,17 @@ def routine_warning(_: re.Match[str]) -> Nothing:
         "Dumping scheduler stats: %s",
     ),
     samples={
-        "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ",
-        "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0)",
-        "0.33.0": "Dumping input data for V1 LLM engine (v0.33.0) with config: model='/models/x', ...,",
+        "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ..., ",
+        "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0, num_skipped_waiting_reqs=0, "
+        "num_kv_fetch_reqs_by_stage={'waiting_to_start': 0, 'in_progress': 0, 'completed_waiting': 0}, step_counter=0, "
+        "current_wave=0, kv_cache_usage=0.0016479995117038015, iteration_details=None, "
+        "prefix_cache_stats=PrefixCacheStats(reset=False, requests=0, queries=0, hits=0, preempted_requests=0, "
+        "preempted_queries=0, preempted_hits=0, hits_by_source={}), connector_prefix_cache_stats=None, "
+        "kv_cache_eviction_events=[], spec_decoding_stats=None, kv_connector_stats=None, ec_connector_stats=None, "
+        "waiting_lora_adapters={}, running_lora_adapters={}, cudagraph_stats=None, perf_stats=None)",
+        "0.33.0": "Dumping input data for V1 LLM engine (v0.33.0) with config: model='/models/x', ..., ",
     },
+    since="0.9",
 )
 def crash_dump(_: re.Match[str]) -> Nothing:
     """What the engine was at when it died; the death has lines of its own."""

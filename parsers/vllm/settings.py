@@ -44,10 +44,15 @@ _ARGUMENT_SETTINGS = {
     pattern=r"non-default args: (\{.*)",
     source="non-default args: %s",
     samples={
-        "0.26.0": "non-default args: {'model_tag': '/models/m', 'model': '/models/m', 'served_model_name': ['m'], 'tensor_parallel_size': 4, "
-        "'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', engine_id='e', kv_role='kv_consumer', "
-        "kv_load_failure_policy='recompute')}",
+        "0.26.0": "non-default args: {'model_tag': '/models/tiny4', 'host': '127.0.0.1', 'port': 18100, 'model': '/models/tiny4', "
+        "'max_model_len': 2048, 'enforce_eager': True, 'served_model_name': ['tiny'], 'tensor_parallel_size': 2, "
+        "'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', "
+        "engine_id='597f7985-c3ef-42a8-8e61-c201d687180e', kv_buffer_device='cpu', kv_buffer_size=1000000000.0, "
+        "kv_role='kv_both', kv_rank=None, kv_parallel_size=1, kv_ip='127.0.0.1', kv_port=14579, "
+        "kv_connector_extra_config={}, kv_connector_module_path=None, enable_permute_local_kv=False, "
+        "kv_load_failure_policy='fail')}",
     },
+    since="0.9",
 )
 def arguments(found: re.Match[str]) -> EngineSettings:
     """What the engine was started with: a dict with reprs of other objects in it, so only known keys are read."""
@@ -124,6 +129,7 @@ def _add(values: dict[str, str], setting: str, value: str) -> None:
         "0.32.0": "Using max model len 2048",
         "0.33.0": "Using max model len 131072",
     },
+    since="0.9",
 )
 def max_model_len(found: re.Match[str]) -> EngineSettings:
     """The longest request in tokens; printed for the draft model, too."""
@@ -139,6 +145,7 @@ def max_model_len(found: re.Match[str]) -> EngineSettings:
         "0.26.0": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
         "0.33.0": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
     },
+    since="0.5",
 )
 def max_batched_tokens(found: re.Match[str]) -> EngineSettings:
     """The tokens of one step."""
@@ -149,8 +156,11 @@ def max_batched_tokens(found: re.Match[str]) -> EngineSettings:
     anchor="Auto-fit max_model_len: reduced from ",
     pattern=r"Auto-fit max_model_len: reduced from \d{1,15} to (\d{1,15}) to fit",
     source="Auto-fit max_model_len: reduced from %d to %d to fit in available",
-    samples={"0.33.0": "Auto-fit max_model_len: reduced from 262144 to 131072 to fit in available KV cache memory (58.36 GiB)"},
-    since="0.18",
+    samples={
+        "0.26.0": "Auto-fit max_model_len: reduced from 262144 to 131072 to fit in available GPU memory (58.36 GiB available for KV cache)",
+        "0.33.0": "Auto-fit max_model_len: reduced from 262144 to 131072 to fit in available KV cache memory (GPU: 58.36 GiB)",
+    },
+    since="0.14",
 )
 def max_model_len_fitted(found: re.Match[str]) -> EngineSettings:
     """The engine shortened the longest request to what fits."""
@@ -160,10 +170,12 @@ def max_model_len_fitted(found: re.Match[str]) -> EngineSettings:
 @rule(
     anchor="Using ",
     pattern=r"Using (\w{1,32}) data type to store kv cache\.",
-    source="Using %s data type to store kv cache.",
+    source=("Using %s data type to store kv cache.", "Using fp8 data type to store kv cache."),
     samples={
-        "0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance.",
-        "0.33.0": "Using fp8 data type to store kv cache.",
+        "0.26.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance. Meanwhile, "
+        "it may cause accuracy drop without a proper scaling factor",
+        "0.33.0": "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the performance. Meanwhile, "
+        "it may cause accuracy drop without a proper scaling factor",
     },
 )
 def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
@@ -173,14 +185,16 @@ def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Creating v1 connector with name: ",
-    pattern=r"Creating v1 connector with name: (\w{1,64}) and engine_id: ",
-    source="Creating v1 connector with name: %s and engine_id: %s",
+    pattern=r"Creating v1 connector with name: (\w{1,64})(?: and engine_id: |$)",
+    source=("Creating v1 connector with name: %s and engine_id: %s", "Creating v1 connector with name: %s"),
     samples={
+        "0.8.5": "Creating v1 connector with name: LMCacheConnectorV1",
         "0.10.2": "Creating v1 connector with name: NixlConnector and engine_id: b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522",
         "0.26.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 597f7985-c3ef-42a8-8e61-c201d687180e",
-        "0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2",
+        "0.32.0": "Creating v1 connector with name: NixlPullConnector and engine_id: 97444de2-49b4-457a-a24f-ddc7f73961ba",
         "0.33.0": "Creating v1 connector with name: NixlConnector and engine_id: b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522",
     },
+    since="0.8",
 )
 def connector_created(found: re.Match[str]) -> EngineSettings:
     """The connector at work; NixlConnector prints the name of its half that pulls or pushes."""
@@ -192,10 +206,12 @@ def connector_created(found: re.Match[str]) -> EngineSettings:
     pattern=r"Using kv_role='(kv_\w{1,32})' with ",
     source="Using kv_role='kv_both' with NixlConnector is deprecated",
     samples={
-        "0.26.0": "Using kv_role='kv_both' with ",
-        "0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release.",
+        "0.26.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release. Please set "
+        "kv_role='kv_producer' for prefill instances and kv_role='kv_consumer' for decode instances. ",
+        "0.32.0": "Using kv_role='kv_both' with NixlConnector is deprecated and will be removed in a future release. Please set "
+        "kv_role='kv_producer' for prefill instances and kv_role='kv_consumer' for decode instances. ",
     },
-    since="0.26",
+    since="0.23",
 )
 def role_deprecated(found: re.Match[str]) -> EngineSettings:
     """The role, said once more in a warning."""
@@ -210,7 +226,7 @@ def role_deprecated(found: re.Match[str]) -> EngineSettings:
         "0.26.0": "Using V2 Model Runner",
         "0.33.0": "Using V2 Model Runner",
     },
-    since="0.18",
+    since="0.16",
 )
 def model_runner(found: re.Match[str]) -> Component:
     """Which model runner is at work."""
@@ -219,9 +235,21 @@ def model_runner(found: re.Match[str]) -> Component:
 
 @rule(
     anchor="Using ",
-    pattern=r"Using ('?[\w -]{1,48}'?) (?:Fp8|FP8|Mxfp4|MXFP4|NvFp4|NVFP4|Unquantized|unquantized)?\s?MoE backend",
-    source="Using %s MoE backend",
-    samples={"0.26.0": "Using 'DEEPGEMM' Fp8 MoE backend out of potential backends: ['DEEPGEMM', 'TRITON']."},
+    pattern=(
+        r"Using ('?[\w -]{1,48}?'?)(?: (?:Fp8|FP8|Mxfp4|MXFP4|NvFp4|NVFP4|Unquantized|unquantized|Int8|W4A8(?: Int8)?|Humming))?"
+        r" MoE backend\b"
+    ),
+    source=(
+        "Using %s MoE backend",
+        "Using %s Fp8 MoE backend out of potential backends: %s.",
+        "Using '%s' NvFp4 MoE backend out of potential backends: %s.",
+    ),
+    samples={
+        "0.26.0": "Using DEEPGEMM Fp8 MoE backend out of potential backends: ['FLASHINFER_TRTLLM', 'FLASHINFER_CUTLASS', 'DEEPGEMM', "
+        "'TRITON'].",
+        "0.33.0": "Using 'FLASHINFER_TRTLLM' NvFp4 MoE backend out of potential backends: ['FLASHINFER_TRTLLM', 'FLASHINFER_CUTEDSL', 'MARLIN'].",
+    },
+    since="0.16",
 )
 def moe_backend(found: re.Match[str]) -> Component:
     """The kernels of the experts."""
@@ -237,6 +265,7 @@ def moe_backend(found: re.Match[str]) -> Component:
         "0.32.0": "Detected kv cache layout LBHNC",
         "0.33.0": "Detected kv cache layout LBHNC",
     },
+    since="0.10",
 )
 def kv_layout(found: re.Match[str]) -> Component:
     """The layout of the KV blocks, which both sides of a pair must share."""
@@ -262,7 +291,9 @@ def nccl_version(found: re.Match[str]) -> Component:
     anchor="Using ",
     pattern=r"Using (\w{1,64}) attention backend(?: out of potential backends:|\.|$)",
     source="Using %s attention backend out of potential backends: %s.",
-    samples={"0.26.0": "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER']."},
+    samples={
+        "0.26.0": "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER', 'TRITON_ATTN'].",
+    },
 )
 def attention_backend(found: re.Match[str]) -> Component:
     """The attention kernels in use."""

@@ -39,15 +39,29 @@ def spec_interval(found: re.Match[str]) -> SpecInterval:
 
 @rule(
     anchor="SpecDecoding metrics: Draft acceptance rate: ",
-    pattern=r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens",
-    source="SpecDecoding metrics: Draft acceptance rate: %.1f%%, Accepted: %d tokens, Drafted: %d tokens",
-    samples={"0.8.3": "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"},
-    until="0.9",
+    pattern=(
+        r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, (?:Mean acceptance length: (\d+\.\d+|nan), )?"
+        r"Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens"
+        r"(?:, Per-position acceptance rate: (\d\.\d{1,9}(?:, \d\.\d{1,9}){0,63}))?"
+    ),
+    source=(
+        "SpecDecoding metrics: Draft acceptance rate: %.1f%%, Accepted: %d tokens, Drafted: %d tokens",
+        "SpecDecoding metrics: Draft acceptance rate: %.1f%%, Mean acceptance length: %.2f, Accepted: %d tokens, Drafted: %d tokens, ",
+    ),
+    samples={
+        "0.8.3": "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens",
+        "0.8.5": "SpecDecoding metrics: Draft acceptance rate: 41.8%, Mean acceptance length: 3.09, Accepted: 544 tokens, Drafted: "
+        "1300 tokens, Per-position acceptance rate: 0.773, 0.577, 0.377, 0.235, 0.131",
+    },
+    since="0.8",
+    until="0.10",
     emits=_EMITS,
 )
 def first_spec_interval(found: re.Match[str]) -> SpecInterval:
-    """The first V1 form: no length and no positions."""
-    return SpecInterval(float(found[2]), float(found[3]), None, float(found[1]) * PERCENT)
+    """The first V1 forms: at first no length and no positions."""
+    ratio, length, accepted, drafted, positions = found.groups()
+    rates = tuple(map(float, positions.split(", "))) if positions else ()
+    return SpecInterval(float(accepted), float(drafted), float(length) if length else None, float(ratio) * PERCENT, rates)
 
 
 @rule(
@@ -61,7 +75,7 @@ def first_spec_interval(found: re.Match[str]) -> SpecInterval:
         "0.6.3": "Speculative metrics: Draft acceptance rate: 0.642, System efficiency: 0.598, Number of speculative tokens: 3, "
         "Number of accepted tokens: 8547, Number of draft tokens: 13311, Number of emitted tokens: 10616.",
     },
-    until="0.10",
+    until="0.9",
     emits=_EMITS,
 )
 def v0_spec_totals(found: re.Match[str]) -> SpecTotals:

@@ -20,7 +20,7 @@ _STARTS = (Series("engine_starts_total"),)
         "0.32.0": " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0",
         "0.33.0": " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.33.0",
     },
-    since="0.14",
+    since="0.16",
     scope=Scope.RECORD | Scope.CONTINUATION,
     emits=_STARTS,
 )
@@ -38,7 +38,7 @@ def logo_version(found: re.Match[str]) -> EngineStarted:
         "0.32.0": "  █▄█▀ █     █     █     █  model   /models/does-not-exist",
         "0.33.0": "  █▄█▀ █     █     █     █  model   /models/DeepSeek-V4-Flash",
     },
-    since="0.14",
+    since="0.16",
     scope=Scope.RECORD | Scope.CONTINUATION,
 )
 def logo_model(found: re.Match[str]) -> EngineSettings:
@@ -70,15 +70,61 @@ def server_version(found: re.Match[str]) -> EngineStarted:
         "Initializing an LLM engine (v%s) with config: ",
     ),
     samples={
-        "0.6.3": "Initializing an LLM engine (v0.6.3.post1) with config: model='/models/m', speculative_config=None, tokenizer='/models/m', "
-        "max_seq_len=4096, tensor_parallel_size=1, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=/models/m, seed=0",
-        "0.8.5": "Initializing a V0 LLM engine (v0.8.5) with config: model='/models/m', speculative_config=None, max_seq_len=32768, "
-        "tensor_parallel_size=2, pipeline_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
-        "0.10.2": "Initializing a V1 LLM engine (v0.10.2) with config: ",
-        "0.26.0": "Initializing a V1 LLM engine (v0.26.0) with config: model='/models/m', speculative_config=None, max_seq_len=204800, "
-        "tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, kv_cache_dtype=auto, served_model_name=m",
-        "0.32.0": "Initializing a V1 LLM engine (v0.32.0) with config: ",
-        "0.33.0": "Initializing a V1 LLM engine (v0.33.0) with config: ",
+        "0.6.4": "Initializing an LLM engine (v0.6.1.post2.dev949+g77daa0f1a) with config: model='facebook/opt-125m', "
+        "speculative_config=None, tokenizer='facebook/opt-125m', skip_tokenizer_init=False, tokenizer_mode=auto, "
+        "revision=None, override_neuron_config=None, tokenizer_revision=None, trust_remote_code=False, dtype=torch.float16, "
+        "max_seq_len=2048, download_dir=None, load_format=LoadFormat.AUTO, tensor_parallel_size=1, "
+        "pipeline_parallel_size=1, disable_custom_all_reduce=True, quantization=None, enforce_eager=False, "
+        "kv_cache_dtype=auto, quantization_param_path=None, device_config=cuda, "
+        "decoding_config=DecodingConfig(guided_decoding_backend='outlines'), "
+        "observability_config=ObservabilityConfig(otlp_traces_endpoint=None, collect_model_forward_time=False, "
+        "collect_model_execute_time=False), seed=0, served_model_name=facebook/opt-125m",
+        "0.8.5": "Initializing a V0 LLM engine (v0.8.5) with config: model='/models/m', speculative_config=None, "
+        "tokenizer='/models/m', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, override_neuron_config={}, "
+        "tokenizer_revision=None, trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=32768, download_dir=None, "
+        "load_format=auto, tensor_parallel_size=2, pipeline_parallel_size=1, disable_custom_all_reduce=False, "
+        "quantization=None, enforce_eager=False, kv_cache_dtype=auto,  device_config=cuda, "
+        "decoding_config=DecodingConfig(guided_decoding_backend='auto', reasoning_backend=None), "
+        "observability_config=ObservabilityConfig(show_hidden_metrics=False, otlp_traces_endpoint=None, "
+        "collect_model_forward_time=False, collect_model_execute_time=False), seed=0, served_model_name=m",
+        "0.10.2": "Initializing a V1 LLM engine (v0.10.2) with config: model='/models/Qwen3-32B', speculative_config=None, "
+        "tokenizer='/models/Qwen3-32B', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
+        "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=4, "
+        "pipeline_parallel_size=1, data_parallel_size=1, quantization=fp8, enforce_eager=False, kv_cache_dtype=fp8, "
+        "device_config=cuda, seed=0, served_model_name=qwen3-32b",
+        "0.26.0": "Initializing a V1 LLM engine (v0.26.0) with config: model='/models/tiny4', speculative_config=None, "
+        "tokenizer='/models/tiny4', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, "
+        "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=2048, download_dir=None, load_format=auto, "
+        "tensor_parallel_size=2, pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1, "
+        "dcp_comm_backend=ag_rs, disable_custom_all_reduce=True, quantization=None, quantization_config=None, "
+        "enforce_eager=True, enable_return_routed_experts=False, kv_cache_dtype=auto, device_config=cpu, "
+        "structured_outputs_config=StructuredOutputsConfig(backend='auto', disable_any_whitespace=False, "
+        "disable_additional_properties=False, reasoning_parser='', reasoning_parser_plugin='', enable_in_reasoning=False), "
+        "observability_config=ObservabilityConfig(show_hidden_metrics_for_version=None, otlp_traces_endpoint=None, "
+        "collect_detailed_traces=None, kv_cache_metrics=False, kv_cache_metrics_sample=0.01, cudagraph_metrics=False, "
+        "enable_layerwise_nvtx_tracing=False, enable_mfu_metrics=False, enable_mm_processor_stats=False, "
+        "enable_logging_iteration_details=False, jit_monitor_mode='warn', jit_monitor_verbose=False), seed=0, "
+        "served_model_name=tiny",
+        "0.32.0": "Initializing a V1 LLM engine (v0.32.0) with config: model='/models/tiny', "
+        "speculative_config=SpeculativeConfig(method='ngram', model=None, num_spec_tokens=4), tokenizer='/models/tiny', "
+        "skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, trust_remote_code=False, "
+        "dtype=torch.bfloat16, max_seq_len=2048, download_dir=None, load_format=auto, tensor_parallel_size=1, "
+        "pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1, dcp_comm_backend=ag_rs, "
+        "disable_custom_all_reduce=True, quantization=None, quantization_config=None, enforce_eager=True, "
+        "aux_output_config=AuxOutputConfig(enable_return_routed_experts=False, max_bytes=None), kv_cache_dtype=auto, "
+        "device_config=cpu, structured_outputs_config=StructuredOutputsConfig(backend='auto', disable_any_whitespace=False, "
+        "disable_additional_properties=False, reasoning_parser='', reasoning_parser_plugin='', enable_in_reasoning=False), "
+        "observability_config=ObservabilityConfig(show_hidden_metrics_for_version=None, otlp_traces_endpoint=None, "
+        "collect_detailed_traces=None, per_request_spec_decode_metrics='none', kv_cache_metrics=False, "
+        "kv_cache_metrics_sample=0.01, custom_histogram_buckets=None, cudagraph_metrics=False, "
+        "enable_layerwise_nvtx_tracing=False, enable_mfu_metrics=False, enable_mm_processor_stats=False, "
+        "enable_logging_iteration_details=False, jit_monitor_mode='warn', jit_monitor_verbose=False), seed=0, "
+        "served_model_name=tiny",
+        "0.33.0": "Initializing a V1 LLM engine (v0.33.0) with config: model='/models/DeepSeek-V4-Flash', speculative_config=None, "
+        "tokenizer='/models/DeepSeek-V4-Flash', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
+        "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=8, "
+        "pipeline_parallel_size=1, data_parallel_size=1, quantization=fp8, enforce_eager=False, kv_cache_dtype=fp8, "
+        "device_config=cuda, seed=0, served_model_name=dsv4-flash",
     },
     emits=_STARTS,
 )
@@ -98,8 +144,9 @@ def engine_core(found: re.Match[str]) -> EngineStarted:
         "Launching %d data parallel engine(s) in headless mode, with head node address %s.",
     ),
     samples={
-        "0.26.0": "Launching 1 data parallel engine(s) in headless mode, with head node address tcp://10.0.0.1:29550.",
-        "0.32.0": "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 10.0.0.1:29501 for torch.distributed process group.",
+        "0.26.0": "Launching 1 data parallel engine(s) in headless mode, with head node address tcp://192.0.2.1:29550.",
+        "0.32.0": "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 192.0.2.1:29501 for torch.distributed "
+        "process group.",
     },
     since="0.9",
     emits=_STARTS,
@@ -135,7 +182,7 @@ def ready(_: re.Match[str]) -> EngineReady:
         "0.32.0": "[shutdown] API server: shutdown triggered",
         "0.33.0": "[shutdown] API server: shutdown triggered",
     },
-    since="0.26",
+    since="0.23",
 )
 def shutdown(_: re.Match[str]) -> EngineStopping:
     """An orderly shutdown, mostly by SIGTERM."""

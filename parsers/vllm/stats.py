@@ -25,13 +25,16 @@ _RATES = rf"Avg prompt throughput: {_RATE} tokens/s, Avg generation throughput: 
     ),
     source=("Avg prompt throughput: %.1f tokens/s", "Avg generation throughput: %.1f tokens/s", "Running: %d reqs", "Waiting: %d reqs"),
     samples={
-        "0.7.0": "Avg prompt throughput: 0.8 tokens/s, Avg generation throughput: 7.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs "
-        "GPU KV cache usage: 0.1%.",
-        "0.26.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, Waiting: 6 reqs, "
-        "Deferred: 2 reqs, GPU KV cache usage: 0.9%, Prefix cache hit rate: 0.0%, External prefix cache hit rate: 100.0%",
-        "0.33.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, Waiting: 6 reqs, "
-        "Deferred: 2 reqs, KV fetch: 1 waiting to start, 3 in progress, 0 completed waiting, GPU KV cache usage: 0.9%",
+        "0.7.1": "Avg prompt throughput: 0.8 tokens/s, Avg generation throughput: 7.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs GPU "
+        "KV cache usage: 0.1%.",
+        "0.26.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, "
+        "Waiting: 6 reqs, Deferred: 2 reqs, GPU KV cache usage: 0.9%, Prefix cache hit rate: 0.0%, External prefix cache "
+        "hit rate: 100.0%",
+        "0.33.0": "Engine 000: Avg prompt throughput: 1.1 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 8 reqs, "
+        "Waiting: 6 reqs, Deferred: 2 reqs, KV fetch: 1 waiting to start, 3 in progress, 0 completed waiting, GPU KV cache "
+        "usage: 0.9%, Prefix cache hit rate: 0.0%, External prefix cache hit rate: 100.0%",
     },
+    since="0.7",
 )
 def interval_stats(found: re.Match[str]) -> IntervalStats:
     """One engine's interval, or all engines' with --aggregate-engine-logging. Counts of requests are of the last step.
@@ -89,6 +92,7 @@ def v0_interval_stats(found: re.Match[str]) -> IntervalStats:
     pattern=rf"Prefix cache hit rate: GPU: {_PERCENT}",
     source="Prefix cache hit rate: GPU: %.2f%%, CPU: %.2f%%",
     samples={"0.6.3": "Prefix cache hit rate: GPU: 94.35%, CPU: 0.00%"},
+    since="0.6",
     until="0.10",
 )
 def v0_prefix_hits(found: re.Match[str]) -> PrefixHits:
@@ -101,10 +105,11 @@ def v0_prefix_hits(found: re.Match[str]) -> PrefixHits:
     pattern=r"Sequence group \S{1,256} is preempted by [^\n]{0,400}total_(?:num_cumulative_preemption|cumulative_preemption_cnt)=(\d{1,15})",
     source="Sequence group %s is preempted by %s mode because there is not enough KV cache space.",
     samples={
-        "0.6.6": "Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space. This can affect "
-        "the end-to-end performance. Increase gpu_memory_utilization or tensor_parallel_size to provide more KV cache memory. "
-        "total_num_cumulative_preemption=51",
+        "0.6.6": "Sequence group chatcmpl-5f1c0a7e2d6b4a8f is preempted by PreemptionMode.RECOMPUTE mode because there is not enough "
+        "KV cache space. This can affect the end-to-end performance. Increase gpu_memory_utilization or "
+        "tensor_parallel_size to provide more KV cache memory. total_num_cumulative_preemption=51",
     },
+    since="0.4",
     until="0.10",
     emits=[Series("requests_preempted_total")],
 )

@@ -1,0 +1,57 @@
+"""How the sample lines of the rules are known: they stand in a log of tests/data, or in tests/data/lines with their origin.
+
+A key that is no version of vLLM names the library whose words the line has; its lines are in the file of that name.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+LINES = DATA / "lines"
+ORIGINS = {"captured": "captured", "rendered": "rendered", "field": "reported"}
+"""What the first word of a log's name says of it, the best evidence first."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LONG = 400
+"""Characters from which a sample may be the beginning of a longer line: dumps of a whole configuration."""
+
+
+def known(key: str, sample: str) -> str:
+    """`captured`, `rendered` or `reported`, whichever is best; empty when no test data show the line at that version."""
+    forms = (sample, json.dumps(sample, ensure_ascii=False)[1:-1])
+    for origin, line in _lines(key):
+        for form in forms:
+            _, found, rest = line.partition(form)
+            if found and (not rest or rest[0] == '"' or len(sample) > _LONG):
+                return origin
+    return ""
+
+
+@cache
+def _lines(key: str) -> tuple[tuple[str, str], ...]:
+    """All lines that can show a sample, with their origin."""
+    found: list[tuple[str, str]] = []
+    if key[0].isdigit():
+        minor = ".".join(key.split(".")[:2])
+        for word, origin in ORIGINS.items():
+            for path in sorted(DATA.glob(f"vllm-{minor}/{word}-*.log")):
+                found += [(origin, _COLOUR.sub("", line)) for line in path.read_text("utf-8", "replace").splitlines()]
+    return (*found, *sorted(kept_lines(kept_in(key))))
+
+
+def kept_in(key: str) -> Path:
+    """The file with the lines that no log has."""
+    return LINES / f"{f'vllm-{key}' if key[0].isdigit() else key.split(maxsplit=1)[0]}.txt"
+
+
+def kept_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of such a file, each with the origin that the comment over its block tells."""
+    origin = ""
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        if line.startswith("# "):
+            origin = line[2:].partition(": ")[0]
+        else:
+            yield origin, line

@@ -1,0 +1,67 @@
+"""No sample of a rule is invented: each stands in the test data of its version, whole."""
+
+import re
+
+import pytest
+
+import parsers  # noqa: F401 - fills the registry
+from parsers.rules import registry
+from tests.evidence import DATA, LINES, ORIGINS, kept_in, kept_lines, known
+
+SAMPLES = [pytest.param(rule, key, sample, id=f"{rule.name}-{key}") for rule in registry() for key, sample in rule.samples.items()]
+every_sample = pytest.mark.parametrize(("rule", "key", "sample"), SAMPLES)
+
+
+def _minor(version):
+    return tuple(map(int, version.split(".")[:2]))
+
+
+@every_sample
+def test_a_sample_is_a_line_of_the_test_data(rule, key, sample):
+    """A real run printed it, that release's own format strings did, or somebody reported it."""
+    assert known(key, sample), f"no log of {key} in {DATA} and no line in {kept_in(key)} is this sample of {rule.name}"
+
+
+@every_sample
+def test_a_sample_is_of_a_version_that_its_rule_claims(rule, key, sample):
+    """Bounds and samples do not contradict each other."""
+    if key[0].isdigit():
+        assert _minor(rule.since or key) <= _minor(key) <= _minor(rule.until or key)
+
+
+@every_sample
+def test_a_sample_tells_nothing_of_a_machine(rule, key, sample):
+    """Paths and names are neutral."""
+    assert not re.search(r"/(?:root|home|tmp|work|mnt|Users)\b|\w\.local\b", sample)
+
+
+def test_what_is_kept_is_a_sample():
+    """No line lies about without a rule."""
+    kept = {(path, line) for path in LINES.glob("*.txt") for _, line in kept_lines(path)}
+    assert kept <= {(kept_in(key), sample) for rule in registry() for key, sample in rule.samples.items()}
+
+
+def test_what_is_kept_says_where_it_comes_from():
+    """Each block of lines has its origin over it."""
+    for path in LINES.glob("*.txt"):
+        text = path.read_text("utf-8")
+        assert text.startswith("# ")
+        for line in text.splitlines():
+            if line.startswith("# "):
+                assert re.fullmatch(rf"# (?:{'|'.join(ORIGINS.values())}): .+", line), path
+
+
+@pytest.mark.parametrize(
+    ("key", "sample"),
+    [
+        ("0.33.0", "EngineCore encountered a fatal mishap."),
+        ("0.33.0", "Loading weights took 64.83"),
+        ("0.33.0", "Engine background task failed"),
+        ("0.99.0", "EngineCore encountered a fatal error."),
+        ("cobol", "EngineCore encountered a fatal error."),
+    ],
+    ids=["invented", "shortened", "of another version", "of no version", "of no library"],
+)
+def test_a_line_that_nothing_shows_is_not_known(key, sample):
+    """The check itself refuses what it must refuse."""
+    assert not known(key, sample)
