@@ -33,17 +33,24 @@ def engine_core_failed(found: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor=("AsyncLLM output_handler failed.", "[shutdown] MPClient: engine core exited", "Engine core proc "),
+    anchor=(
+        "AsyncLLM output_handler failed.",
+        "EngineCore output handler hit an error: ",
+        "[shutdown] MPClient: engine core exited",
+        "Engine core proc ",
+    ),
     pattern=(
-        r"AsyncLLM output_handler failed\.|\[shutdown\] MPClient: engine core exited unexpectedly"
+        r"AsyncLLM output_handler failed\.|EngineCore output handler hit an error: |\[shutdown\] MPClient: engine core exited unexpectedly"
         r"|Engine core proc \S{1,64} died unexpectedly"
     ),
     source=(
         "AsyncLLM output_handler failed.",
+        "EngineCore output handler hit an error: %s",
         "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
         "Engine core proc %s died unexpectedly, shutting down client.",
     ),
     samples={
+        "0.8.3": "EngineCore output handler hit an error: Traceback (most recent call last):",
         "0.10.2": "AsyncLLM output_handler failed.",
         "0.11.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
         "0.26.0": "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
@@ -264,11 +271,15 @@ def v0_engine_dead(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor=("vllm.v1.engine.exceptions.EngineDeadError: ", "EngineDeadError: "),
-    pattern=r"(?:vllm\.v1\.engine\.exceptions\.)?EngineDeadError: EngineCore encountered an issue\.",
-    source="EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    anchor=("vllm.v1.engine.exceptions.EngineDeadError: ", "EngineDeadError: ", "RuntimeError: Engine core process "),
+    pattern=(
+        r"(?:(?:vllm\.v1\.engine\.exceptions\.)?EngineDeadError: EngineCore encountered an issue\."
+        r"|RuntimeError: Engine core process \S{1,64} died unexpectedly\.)"
+    ),
+    source=("EngineCore encountered an issue. See stack trace (above) for the root cause.", "Engine core process %s died unexpectedly."),
     samples={
         "0.10.2": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "0.20.0": "RuntimeError: Engine core process EngineCore_DP0 died unexpectedly.",
         "0.26.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
         "0.32.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
         "0.33.0": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
@@ -278,7 +289,7 @@ def v0_engine_dead(_: re.Match[str]) -> EngineFailure:
     emits=_failure("engine_dead"),
 )
 def engine_core_dead(_: re.Match[str]) -> EngineFailure:
-    """What the API server raises for each request once its engine core is gone."""
+    """What the API server raises once its engine core is gone: for each request, or for all where several servers share it."""
     return EngineFailure("engine_dead")
 
 

@@ -76,7 +76,7 @@ def unscaled_kv(found: re.Match[str]) -> Hazard:
         "0.33.0": "Using uncalibrated q_scale 1.0 and/or prob_scale 1.0 with fp8 attention. This may cause accuracy issues. Please "
         "make sure q/prob scaling factors are available in the fp8 checkpoint.",
     },
-    since="0.4",
+    since="0.5",
     emits=_hazard("fp8_kv_unscaled"),
 )
 def unscaled_attention(found: re.Match[str]) -> Hazard:
@@ -207,16 +207,18 @@ def tuning_skipped(found: re.Match[str]) -> Hazard:
 
 
 @rule(
-    anchor="Skipping CUDA graph capture. ",
-    pattern=r"Skipping CUDA graph capture\. (?:To turn on CUDA graph capture, |Please add -O )",
+    anchor=("Skipping CUDA graph capture. ", "Skipping CUDA graph capture because "),
+    pattern=r"Skipping CUDA graph capture\. (?:To turn on CUDA graph capture, |Please add -O )|Skipping CUDA graph capture because pipeline parallel is enabled\.",
     source=(
         "Skipping CUDA graph capture. Please add -O %s to use CUDA graphs.",
         "Skipping CUDA graph capture. To turn on CUDA graph capture, ",
+        "Skipping CUDA graph capture because pipeline parallel is enabled.",
     ),
     samples={
         "0.8.5": "Skipping CUDA graph capture. Please add -O 3 to use CUDA graphs.",
         "0.10.0": "Skipping CUDA graph capture. To turn on CUDA graph capture, set -O 3 and ensure `use_cudagraph` was not manually "
         "set to False",
+        "0.18.0": "Skipping CUDA graph capture because pipeline parallel is enabled. Pipeline parallel is currently eager-only.",
         "0.26.0": "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set to `NONE`",
     },
     since="0.6",
