@@ -217,18 +217,12 @@ def pool_too_small(_: re.Match[str]) -> EngineFailure:
     ),
     source=(),  # torch's own wording
     samples={
-        "0.10.2": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
-        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
-        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
-        "GiB is reserved by PyTorch but unallocated.",
-        "0.26.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
-        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
-        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
-        "GiB is reserved by PyTorch but unallocated.",
-        "0.33.0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 95.58 GiB of "
-        "which 1.02 GiB is free. Including non-PyTorch memory, this process has 94.55 GiB memory in use. Of the allocated "
-        "memory 88.12 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 2.88 "
-        "GiB is reserved by PyTorch but unallocated.",
+        "0.8.5": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 270.00 MiB. GPU 1 has a total capacity of "
+        "21.98 GiB of which 156.94 MiB is free. Including non-PyTorch memory, this process has 21.80 GiB memory in "
+        "use. Of the allocated memory 21.42 GiB is allocated by PyTorch, and 24.12 MiB is reserved by PyTorch but "
+        "unallocated. If reserved but unallocated memory is large try setting "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
+        "Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)",
     },
     scope=Scope.EXCEPTION,
     emits=_failure("gpu_oom"),
@@ -256,7 +250,7 @@ def host_out_of_memory(_: re.Match[str]) -> EngineFailure:
 @rule(
     anchor=("vllm.engine.async_llm_engine.AsyncEngineDeadError: ", "vllm.engine.multiprocessing.MQEngineDeadError: "),
     pattern=r"vllm\.engine\.(?:async_llm_engine\.AsyncEngineDeadError|multiprocessing\.MQEngineDeadError): ",
-    source=(),
+    source="Engine loop is not running. Inspect the stacktrace to find the original error: ",
     samples={
         "0.6.6": "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the "
         "original error: RuntimeError('Engine process (pid 187) died.').",
@@ -417,12 +411,8 @@ def rpc_timeout(_: re.Match[str]) -> EngineFailure:
     pattern=r"\[(?:PG [\w ()]{1,96} )?Rank \d{1,5}\] Watchdog caught collective operation timeout",
     source=(),  # torch's own wording
     samples={
-        "0.26.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE, NumelIn=28672, "
-        "NumelOut=28672, Timeout(ms)=600000) ran for 600042 milliseconds before timing out.",
-        "0.33.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=188231, OpType=ALLREDUCE, NumelIn=28672, "
-        "NumelOut=28672, Timeout(ms)=600000) ran for 600042 milliseconds before timing out.",
-        "torch": "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5730, OpType=BROADCAST, NumelIn=3612672, "
-        "NumelOut=3612672, Timeout(ms)=600000) ran for 600009 milliseconds before timing out.",
+        "torch": "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5730, OpType=BROADCAST, "
+        "NumelIn=3612672, NumelOut=3612672, Timeout(ms)=600000) ran for 600009 milliseconds before timing out.",
     },
     scope=Scope.BARE,
     emits=_failure("collective_timeout"),

@@ -52,15 +52,29 @@ def routine_warning(_: re.Match[str]) -> Nothing:
         "Dumping scheduler stats: %s",
     ),
     samples={
-        "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/x', ..., ",
-        "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0, num_skipped_waiting_reqs=0, "
-        "num_kv_fetch_reqs_by_stage={'waiting_to_start': 0, 'in_progress': 0, 'completed_waiting': 0}, step_counter=0, "
-        "current_wave=0, kv_cache_usage=0.0016479995117038015, iteration_details=None, "
-        "prefix_cache_stats=PrefixCacheStats(reset=False, requests=0, queries=0, hits=0, preempted_requests=0, "
-        "preempted_queries=0, preempted_hits=0, hits_by_source={}), connector_prefix_cache_stats=None, "
-        "kv_cache_eviction_events=[], spec_decoding_stats=None, kv_connector_stats=None, ec_connector_stats=None, "
-        "waiting_lora_adapters={}, running_lora_adapters={}, cudagraph_stats=None, perf_stats=None)",
-        "0.33.0": "Dumping input data for V1 LLM engine (v0.33.0) with config: model='/models/x', ..., ",
+        "0.26.0": "Dumping input data for V1 LLM engine (v0.26.0) with config: model='/models/tiny4', "
+        "speculative_config=None, tokenizer='/models/tiny4', skip_tokenizer_init=False, tokenizer_mode=auto, "
+        "revision=None, tokenizer_revision=None, trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=2048, "
+        "download_dir=None, load_format=auto, tensor_parallel_size=2, pipeline_parallel_size=1, "
+        "data_parallel_size=1, decode_context_parallel_size=1, dcp_comm_backend=ag_rs, "
+        "disable_custom_all_reduce=True, quantization=None, quantization_config=None, enforce_eager=True, "
+        "enable_return_routed_experts=False, kv_cache_dtype=auto, device_config=cpu, "
+        "structured_outputs_config=StructuredOutputsConfig(backend='auto', disable_any_whitespace=False, "
+        "disable_additional_properties=False, reasoning_parser='', reasoning_parser_plugin='', "
+        "enable_in_reasoning=False), "
+        "observability_config=ObservabilityConfig(show_hidden_metrics_for_version=None, otlp_traces_endpoint=None, "
+        "collect_detailed_traces=None, kv_cache_metrics=False, kv_cache_metrics_sample=0.01, "
+        "cudagraph_metrics=False, enable_layerwise_nvtx_tracing=False, enable_mfu_metrics=False, "
+        "enable_mm_processor_stats=False, enable_logging_iteration_details=False, jit_monitor_mode='warn', "
+        "jit_monitor_verbose=False), seed=0, served_model_name=tiny",
+        "0.32.0": "Dumping scheduler stats: SchedulerStats(num_running_reqs=6, num_waiting_reqs=0, "
+        "num_skipped_waiting_reqs=0, num_kv_fetch_reqs_by_stage={'waiting_to_start': 0, 'in_progress': 0, "
+        "'completed_waiting': 0}, step_counter=0, current_wave=0, kv_cache_usage=0.0016479995117038015, "
+        "iteration_details=None, prefix_cache_stats=PrefixCacheStats(reset=False, requests=0, queries=0, hits=0, "
+        "preempted_requests=0, preempted_queries=0, preempted_hits=0, hits_by_source={}), "
+        "connector_prefix_cache_stats=None, kv_cache_eviction_events=[], spec_decoding_stats=None, "
+        "kv_connector_stats=None, ec_connector_stats=None, waiting_lora_adapters={}, running_lora_adapters={}, "
+        "cudagraph_stats=None, perf_stats=None)",
     },
     since="0.9",
 )
