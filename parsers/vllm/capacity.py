@@ -162,8 +162,9 @@ def v0_memory(found: re.Match[str]) -> MemoryReport:
     pattern=rf"Memory profiling results: [^\n]{{0,400}}?kv_cache_size={DECIMAL}GiB",
     source="Memory profiling results: total_gpu_memory=",
     samples={
-        "0.6.4": "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB peak_torch_memory=17.06GiB "
-        "memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB gpu_memory_utilization=0.90",
+        "0.6.4": "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB "
+        "peak_torch_memory=17.06GiB memory_usage_post_profile=15.35Gib non_torch_memory=0.35GiB "
+        "kv_cache_size=3.81GiB gpu_memory_utilization=0.90",
     },
     since="0.6",
     until="0.6",

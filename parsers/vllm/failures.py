@@ -57,7 +57,7 @@ def engine_core_failed(found: re.Match[str]) -> EngineFailure:
         "0.32.0": "AsyncLLM output_handler failed.",
         "0.33.0": "AsyncLLM output_handler failed.",
     },
-    since="0.8",
+    since="0.7",
     emits=_failure("engine_dead"),
 )
 def engine_lost(_: re.Match[str]) -> EngineFailure:
