@@ -5,7 +5,7 @@ import re
 MARK = ' - "'
 """Stands between the client's address and the request of every access line."""
 
-_REQUEST = re.compile(r' - "[A-Z]{1,16} ([^\s"?]++)[^\s"]* HTTP/[\d.]+" ([2-5])\d\d\b', re.ASCII)
+_REQUEST = re.compile(r'[A-Z]{1,16} ([^\s"?]++)[^\s"]* HTTP/[\d.]+" ([2-5])\d\d\b', re.ASCII)
 _PROBES = ("/metrics", "/ping", "/version", "/v1/models", "/model_info", "/get_model_info", "/server_info", "/get_server_info")
 _MEMORY = 512
 _LONGEST_KNOWN = 128  # longer ones are looked at each time: nothing a client sends may fill the memory
@@ -19,7 +19,7 @@ class Requests:
         """By request, its class: for a loop that cannot afford a call a line."""
 
     def response_class(self, request: str) -> str:
-        """`2xx` to `5xx` of a request that begins at MARK; empty for probes, scrapes and anything that is no access line."""
+        """`2xx` to `5xx` of a request that begins behind MARK; empty for probes, scrapes and anything that is no access line."""
         found = self.known.get(request)
         if found is None:
             found = _classify(request)

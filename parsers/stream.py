@@ -49,7 +49,6 @@ _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
 _LONGEST_CLIENT = 64
-_SHORTEST_ACCESS_PREFIX = len("INFO:     ")
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
 _NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
 # Request loggers print what users send, and their further lines look like records.
@@ -160,26 +159,28 @@ class LogStream:
             self._returns.plain_line()
         for line in lines:
             if line.startswith(prefixes):
-                code = requests.get(line[line.find(mark, _SHORTEST_ACCESS_PREFIX, _LONGEST_HEADER) :])
-                if code is not None and not self._responses_in_order:
+                client, _, request = line.partition(mark)
+                code = requests.get(request)
+                if code is not None and len(client) < _LONGEST_HEADER and not self._responses_in_order:
                     levels["INFO"] += 1
                     if code:
                         responses[code] += 1
                     continue
-            end = line.find("] ", 0, _LONGEST_HEADER) + 2
-            head = heads.get(line[:end])
+            text, _, message = line.partition("] ")
+            start = len(text) + 2
+            head = heads.get(text)
             if head is None:
                 found = header(line)
-                if found is None or found.end() != end:
+                if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
                     prefixes = self._access_prefixes
                     continue
-                head = self._remember_head(line[:end], found)
+                head = self._remember_head(text, found)
             elif clock.last is not head.time:
                 clock.last, clock.text = head.time, ""
             levels[head.level] += 1
-            if line[end : end + KEY_LENGTH] in table or head.level != "INFO" or line[end : end + 1] in VARIABLE_STARTS:
-                self._record(line, end, head)
+            if message[:KEY_LENGTH] in table or head.level != "INFO" or message[:1] in VARIABLE_STARTS:
+                self._record(line, start, head)
                 if self._glued:
                     self._line(self._glued.pop())
 
@@ -259,7 +260,7 @@ class LogStream:
     def _server_line(self, line: str, start: int, head: Head) -> None:
         """A line of uvicorn: an access line, or one of its life cycle. A client on a Unix socket has no address."""
         at = line.find(access.MARK, max(start - 1, 0), start + _LONGEST_CLIENT)
-        code = self._requests.response_class(line[at:]) if at >= 0 and " " not in line[start:at] else ""
+        code = self._requests.response_class(line[at + len(access.MARK) :]) if at >= 0 and " " not in line[start:at] else ""
         if code:
             self._responses[code] += 1
             if self._responses_in_order:
