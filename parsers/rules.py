@@ -126,8 +126,9 @@ VARIABLE_STARTS = frozenset("[0123456789")
 class Dispatch:
     """Finds the few rules that can match a message by its first characters."""
 
-    def __init__(self, scope: Scope) -> None:
-        """Index all rules of the scope that are registered now."""
+    def __init__(self, scope: Scope, *, whole: bool = False) -> None:
+        """Index all rules of the scope that are registered now; `whole` when nothing may follow what they match."""
+        self.whole = whole
         self.table: dict[str, tuple[Rule, ...]] = {}
         # Short anchors first: they are those of the periodic lines, which are the most frequent.
         for each in sorted(_REGISTRY, key=lambda rule: min(map(len, rule.anchors))):

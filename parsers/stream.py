@@ -94,6 +94,7 @@ class LogStream:
         self._continuations = Dispatch(Scope.CONTINUATION)
         self._exceptions = Dispatch(Scope.EXCEPTION)
         self._bare = Dispatch(Scope.BARE)
+        self._bare_lines = Dispatch(Scope.BARE, whole=True)
         self._framing = Framing()
         self._buffer = LineBuffer()
         self._returns = CarriageReturns()
@@ -241,7 +242,8 @@ class LogStream:
             return
         self.own_levels.add(level)
         continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, where))
-        self._record(line, found.end(), self._head(process, identity, level, stamp, where), continued=continued)
+        record = self._further_line if continued else self._record
+        record(line, found.end(), self._head(process, identity, level, stamp, where))
 
     def _head(self, process: str | None, identity: str | None, level: str, stamp: str = "", where: str = "") -> Head:
         clock = self.clock
@@ -266,49 +268,56 @@ class LogStream:
             if self._responses_in_order:
                 self._flush_responses(head)
                 self._responses_in_order = False
-        elif self._match(self._bare, line, start, head, whole=True) is None and head.level in ALARMING:
+        elif self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
 
-    def _record(self, line: str, start: int, head: Head, *, continued: bool = False) -> None:
-        """A line behind the engine's own header; `continued` when it surely is no first line of a record."""
+    def _record(self, line: str, start: int, head: Head) -> None:
+        """A line behind the engine's own header: the first of a record, or a further one with the header of an alarming one."""
         if head.quotes_users:
             return
-        event: Event | None = None
-        matched = not continued and (event := self._match(self._records, line, start, head)) is not None
+        event = self._match(self._records, line, start, head)
         if head.level in ALARMING:
-            self._alarming_record(line, start, head, event, continued=continued)
-        elif matched:
+            self._alarming_record(line, start, head, event)
+        elif event is not None:
             self._explained = True
-        elif continued:
-            if self._explained:
-                self._match(self._continuations, line, start, head)
         else:
             self.runtime = self.runtime or "vllm"
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
 
-    def _alarming_record(self, line: str, start: int, head: Head, event: Event | None, *, continued: bool) -> None:
+    def _further_line(self, line: str, start: int, head: Head) -> None:
+        """A line that surely is no first one of a record."""
+        if head.quotes_users:
+            return
+        if head.level in ALARMING:
+            self._goes_on(line, start, head)
+        elif self._explained:
+            self._match(self._continuations, line, start, head)
+
+    def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
         """A warning or an error: its further lines may hold the exception that caused it."""
-        who, key = head.origin.who, (head.time, head.where)
         if event is None:
-            last = self._last_records.get(who)
-            same = last is not None and last.key == key
-            if continued or same:
-                if last is not None and same:
-                    self._further_line(line, start, head, last)
+            if self._goes_on(line, start, head):
                 return
             event = self._match(self._exceptions, line, start, head)
             self.unrecognised[head.level] += event is None
         if len(self._last_records) >= _PROCESS_LIMIT:
             self._last_records.clear()
-        self._last_records[who] = _Record(key, event, line.startswith(_TRACEBACK, start))
+        self._last_records[head.origin.who] = _Record((head.time, head.where), event, line.startswith(_TRACEBACK, start))
 
-    def _further_line(self, line: str, start: int, head: Head, record: _Record) -> None:
-        """Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent."""
+    def _goes_on(self, line: str, start: int, head: Head) -> bool:
+        """Take a further line of the alarming record before; False when it is of another.
+
+        Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent.
+        """
+        record = self._last_records.get(head.origin.who)
+        if record is None or record.key != (head.time, head.where):
+            return False
         if record.raised:
             self._match(self._exceptions, line, start, head._replace(parent=record.event))
         elif line.startswith(_TRACEBACK, start):
             self._last_records[head.origin.who] = record._replace(raised=True)
+        return True
 
     def _wrapped(self, line: str) -> bool:
         """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
@@ -358,7 +367,7 @@ class LogStream:
         self._last_records.pop(head.origin.who, None)  # each object is a record of its own, whatever its time
         self._record(first, 0, head)
         for each in record.lines[1:]:
-            self._record(each, 0, head, continued=True)
+            self._further_line(each, 0, head)
         self._glued.clear()  # what looks like a header within an object is text
         return True
 
@@ -401,7 +410,7 @@ class LogStream:
             self._headerless(line, brackets.start(), head)
 
     def _headerless(self, line: str, start: int, head: Head) -> None:
-        if self._match(self._bare, line, start, head, whole=True) is None:
+        if self._match(self._bare_lines, line, start, head) is None:
             self._match(self._exceptions, line, start, head)
         if line.startswith(_TRACEBACK, start):
             if len(self._open_tracebacks) < _PROCESS_LIMIT:
@@ -413,7 +422,7 @@ class LogStream:
 
     # -- records to events ---------------------------------------------------------------------------------------------
 
-    def _match(self, rules: Dispatch, line: str, start: int, head: Head, *, whole: bool = False) -> Event | None:
+    def _match(self, rules: Dispatch, line: str, start: int, head: Head) -> Event | None:
         """Try the rules that can stand at `start`. None when no rule knew the line."""
         candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
         if not candidates and line.startswith("[", start) and (tags := _TAGS.match(line, start)):
@@ -425,7 +434,7 @@ class LogStream:
                 continue
             end = found.end()
             if len(line) - end > 0:
-                if whole and line[end:].strip():
+                if rules.whole and line[end:].strip():
                     return None
                 if len(line) - end >= _SHORTEST_RECORD and FULL_HEADER.match(line, end):
                     self._glued.append(line[end:])  # line breaks get lost between processes: here begins another record
