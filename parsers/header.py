@@ -3,6 +3,7 @@
 import re
 from calendar import monthrange, timegm
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from parsers.events import Event
@@ -77,7 +78,8 @@ class Origin:
 NOBODY = Origin("", "")
 
 
-class Head(NamedTuple):
+@dataclass(slots=True)
+class Head:
     """What stands around a message.
 
     `time` is seconds by the log's own clock (its zone taken for UTC), `wrapped_time` the text of the container runtime's,

@@ -1,6 +1,7 @@
 """One log, byte by byte in its order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from parsers import access
@@ -314,7 +315,7 @@ class LogStream:
         if record is None or record.key != (head.time, head.where):
             return False
         if record.raised:
-            self._match(self._exceptions, line, start, head._replace(parent=record.event))
+            self._match(self._exceptions, line, start, replace(head, parent=record.event))
         elif line.startswith(_TRACEBACK, start):
             self._last_records[head.origin.who] = record._replace(raised=True)
         return True
