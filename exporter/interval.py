@@ -39,7 +39,7 @@ class IntervalGauges:
         if before := self.last.get(dp_rank):
             event = _complete(event, self._stats[dp_rank][0])
             if before.time is not None and head.time is not None:
-                self._interval = min(abs(head.time - before.time), _LONGEST_INTERVAL)
+                self._interval = abs(head.time - before.time)
         self.last[dp_rank] = head
         self._stats[dp_rank] = (event, self.arrival)
 
@@ -62,7 +62,7 @@ class IntervalGauges:
 
     def samples(self, now: float | None) -> Iterator[Sample]:
         """Values that are still true at `now` (epoch); all of them when it is None."""
-        limit = max(LEAST_SECONDS, _INTERVALS * self._interval)
+        limit = max(LEAST_SECONDS, _INTERVALS * min(self._interval, _LONGEST_INTERVAL))
         rows = [
             *((arrival, _stats_samples(dp_rank, stats)) for dp_rank, (stats, arrival) in self._stats.items()),
             *((arrival, _spec_samples(labels, spec)) for labels, (spec, arrival) in self._spec.items()),

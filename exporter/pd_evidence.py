@@ -91,13 +91,15 @@ class PdEvidence:
 
     def interval(self, event: IntervalStats, head: Head) -> None:
         """A periodic line closes the period before it; its connector's line, which follows, belongs to it."""
-        now, responses = head.time, self._responses
+        now, engine, running, admitted = head.time, event.engine, event.running, self._responses
         prompt_rate, generation_rate = event.prompt_rate, event.generation_rate
-        before = self._before.get(event.engine)
-        self._before[event.engine] = now, event.running
+        before = self._before.get(engine)
+        self._before[engine] = now, running
         # Those that ended and those by which more run; where no answers are told, those that run.
-        more = max(0.0, event.running - before[1]) if self._answers_are_told and before else None
-        admitted = max(responses, event.running) if more is None else responses + more
+        if not self._answers_are_told or not before:
+            admitted = max(admitted, running)
+        elif running > before[1]:
+            admitted += running - before[1]
         if generation_rate > 0 and not prompt_rate and not admitted and self.open == Period():
             self.generates, self.quiet_since = True, None  # long answers go on, and no request tells anything new
         elif generation_rate > 0 or prompt_rate > 0:
@@ -106,7 +108,7 @@ class PdEvidence:
                 length = _SECONDS
             self.generates = self.generates or generation_rate > 0
             self.quiet_since = None
-            self._close(event.engine, prompt_rate * length, admitted, now)
+            self._close(engine, prompt_rate * length, admitted, now)
         elif self.quiet_since is None:
             self.quiet_since = now
         self._responses = 0.0

@@ -29,7 +29,7 @@ class LineBuffer:
             self._skipping = False
             data = data[min(ends) + (data[min(ends)] == ord("\n")) :]
         end = data.rfind(b"\n")
-        lines = [] if end < 0 else self._lines(self._rest + data[:end])
+        lines = [] if end < 0 else self._lines(self._rest + memoryview(data)[:end])
         self._rest = data[end + 1 :] if end >= 0 else self._rest + data
         if len(self._rest) > _KEPT_BYTES:
             lines += self._overlong()

@@ -32,7 +32,8 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
 @rule(
     anchor="KV Transfer metrics: ",
     pattern=(
-        r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][\w ()/]{0,47}+=(?:\d[\d.e+-]{0,31}+|nan))++"
+        # Sets of plain characters, not of classes: this line is long and frequent.
+        r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][A-Za-z0-9_ ()/]{0,47}+=(?:\d[0-9.e+-]{0,31}+|nan))++"
         r"|\w{0,48}Connector=\{[^\n]*\})"
     ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),
@@ -53,7 +54,8 @@ def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | KvTransfe
     """One interval, summed over the TP ranks of one engine. MB are MiB; a failure-only interval has 0 transfers."""
     text = found[1]
     if text.startswith(_TRANSFERS):
-        return _interval("", dict([part.split("=") for part in text.split(", ")]))
+        words = text.replace(", ", "=").split("=")
+        return _interval("", dict(zip(words[::2], words[1::2], strict=True)))
     nested = ((connector, dict(_NESTED_PAIR.findall(body))) for connector, body in _NESTED.findall(text))
     parts = tuple(_interval(connector, values) for connector, values in nested if _TRANSFERS in values)
     return KvTransferIntervals(parts) if parts else NOTHING
