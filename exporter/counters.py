@@ -39,15 +39,15 @@ class Counters:
     """Values that only rise, by family and labels."""
 
     def __init__(self) -> None:
-        self._families: dict[str, defaultdict[tuple[str, ...], float]] = {}
+        self._families: defaultdict[str, defaultdict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
 
     def family(self, name: str) -> defaultdict[tuple[str, ...], float]:
         """A family's values by labels, for handlers that add to them for many lines."""
-        return self._families.setdefault(name, defaultdict(float))
+        return self._families[name]
 
     def add(self, family: str, *labels: str, by: float = 1.0) -> None:
         """Raise the counter of these labels."""
-        self.family(family)[labels] += by
+        self._families[family][labels] += by
 
     def create(self, family: str, labels: Mapping[str, str]) -> None:
         """Let a counter exist at 0, so that its first event is an increase; nothing when a label is not known yet."""

@@ -156,7 +156,7 @@ class LogStream:
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
-        prefixes = self._access_prefixes
+        prefixes, answered = self._access_prefixes, 0
         if lines:
             self._returns.plain_line()
         for line in lines:
@@ -164,7 +164,7 @@ class LogStream:
                 client, _, request = line.partition(mark)
                 code = requests.get(request)
                 if code is not None and len(client) < _LONGEST_HEADER and not self._responses_in_order:
-                    levels["INFO"] += 1
+                    answered += 1
                     if code:
                         responses[code] += 1
                     continue
@@ -185,6 +185,7 @@ class LogStream:
                 self._record(line, start, head)
                 if self._glued:
                     self._line(self._glued.pop())
+        levels["INFO"] += answered
 
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""
@@ -434,7 +435,7 @@ class LogStream:
             if found is None:
                 continue
             end = found.end()
-            if len(line) - end > 0:
+            if end < len(line):
                 if rules.whole and line[end:].strip():
                     return None
                 if len(line) - end >= _SHORTEST_RECORD and FULL_HEADER.match(line, end):
@@ -450,7 +451,7 @@ class LogStream:
                     self._emit(event, head)
                 else:
                     self._found.append((event, head))
-                if type(event) in _EACH_COUNTS and (more := _repetitions(line, end) - 1):
+                if end < len(line) and type(event) in _EACH_COUNTS and (more := _repetitions(line, end) - 1):
                     self._found += [(event, head)] * more
             return event
         return None
