@@ -1,8 +1,8 @@
 """One log, byte by byte in its order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
-from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from parsers import access
 from parsers.events import (
@@ -71,7 +71,8 @@ Found: TypeAlias = tuple[Event, Head]
 """An event and the head of the line that it came from."""
 
 
-class _Record(NamedTuple):
+@dataclass(slots=True)
+class _Record:
     """The last record of a process, to which its further lines belong; `raised` when a traceback has begun in it."""
 
     key: tuple[float | None, str]
@@ -318,7 +319,7 @@ class LogStream:
         if record.raised:
             self._match(self._exceptions, line, start, replace(head, parent=record.event))
         elif line.startswith(_TRACEBACK, start):
-            self._last_records[head.origin.who] = record._replace(raised=True)
+            record.raised = True
         return True
 
     def _wrapped(self, line: str) -> bool:

@@ -7,8 +7,9 @@ from parsers.rules import Series, rule
 from parsers.units import PERCENT
 
 # Possessive throughout: no shape of this line needs a second try, and one line in ten of a busy log is this one.
-_RATE = r"(\d{1,15}+(?:\.\d{1,9}+)?+)"
-_PERCENT = r"(\d{1,9}+(?:\.\d{1,9}+)?+)%"
+# An empty alternative costs the regex engine a fraction of what an optional group does.
+_RATE = r"(\d{1,15}+(?:\.\d{1,9}+|))"
+_PERCENT = r"(\d{1,9}+(?:\.\d{1,9}+|))%"
 
 
 _RATES = rf"Avg prompt throughput: {_RATE} tokens/s, Avg generation throughput: {_RATE} tokens/s, "
