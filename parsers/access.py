@@ -16,14 +16,14 @@ class Requests:
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
-        """By request, its class: for a loop that cannot afford a call a line."""
+        """By request, its class: for a loop that cannot afford a call a line. Never for an empty one: that is a line without MARK."""
 
     def response_class(self, request: str) -> str:
         """`2xx` to `5xx` of a request that begins behind MARK; empty for probes, scrapes and anything that is no access line."""
         found = self.known.get(request)
         if found is None:
             found = _classify(request)
-            if len(request) <= _LONGEST_KNOWN and "?" not in request:
+            if 0 < len(request) <= _LONGEST_KNOWN and "?" not in request:
                 if len(self.known) >= _MEMORY:
                     self.known.clear()
                 self.known[request] = found

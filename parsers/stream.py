@@ -157,7 +157,7 @@ class LogStream:
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
-        prefixes, answered = self._access_prefixes, 0
+        prefixes, calm = self._access_prefixes, 0
         if lines:
             self._returns.plain_line()
         for line in lines:
@@ -165,14 +165,14 @@ class LogStream:
                 client, _, request = line.partition(mark)
                 code = requests.get(request)
                 if code is not None and len(client) < _LONGEST_HEADER and not self._responses_in_order:
-                    answered += 1
+                    calm += 1
                     if code:
                         responses[code] += 1
                     continue
-            text, _, message = line.partition("] ")
+            text, bracket, message = line.partition("] ")
             start = len(text) + 2
             head = heads.get(text)
-            if head is None:
+            if head is None or not bracket:
                 found = header(line)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
@@ -181,12 +181,16 @@ class LogStream:
                 head = self._remember_head(text, found)
             elif clock.last is not head.time:
                 clock.last, clock.text = head.time, ""
-            levels[head.level] += 1
-            if message[:KEY_LENGTH] in table or head.level != "INFO" or message[:1] in VARIABLE_STARTS:
-                self._record(line, start, head)
-                if self._glued:
-                    self._line(self._glued.pop())
-        levels["INFO"] += answered
+            if head.level == "INFO":
+                calm += 1
+                if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
+                    continue
+            else:
+                levels[head.level] += 1
+            self._record(line, start, head)
+            if self._glued:
+                self._line(self._glued.pop())
+        levels["INFO"] += calm
 
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""

@@ -91,3 +91,10 @@ def test_long_requests_are_not_kept():
     requests = access.Requests()
     assert requests.response_class("GET /v1/x?secret=" + "a" * 60_000 + ' HTTP/1.1" 200 OK') == "2xx"
     assert max(map(len, requests.known), default=0) < 1024
+
+
+def test_a_request_that_was_torn_off_hides_no_other_line():
+    """Nothing behind the mark must not be taken for every line without a mark."""
+    start = header("core.py:116", who="EngineCore pid=318") + "Initializing a V1 LLM engine (v0.26.0) with config: max_seq_len=1\n"
+    torn = 'INFO:     10.42.3.17:41022 - "\n'
+    assert read(start + _access() + torn + "INFO:     Application startup complete.\n").kinds[-1] == "EngineReady"

@@ -419,3 +419,11 @@ def test_a_real_decode_log_is_counted_rightly():
     assert sum(isinstance(event, IntervalStats) for event in reading.events) == 8
     assert reading.log.unrecognised == {"WARNING": 0, "ERROR": 0, "CRITICAL": 0}
     assert reading.found[0][1].time == utc(2026, 7, 14, 3, 12, 7)
+
+
+def test_a_header_that_was_torn_off_is_no_record():
+    """Not even when the header itself is known from the line before."""
+    line = header("loggers.py:271") + "Some text\n"
+    stream = LogStream(2026)
+    stream.feed((line + header("loggers.py:271").rstrip("] ") + "\n").encode())
+    assert (stream.levels["INFO"], stream.levels["unknown"]) == (1, 1)
