@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+import stat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from exporter.tail._source import Identity, Source, identity
+from exporter.tail._bookmark import (
+    REMEMBERED_BYTES,
+    Fingerprint,
+    Identity,
+    MalformedStateError,
+    fields,
+    integer,
+    natural,
+    restored_fingerprint,
+    restored_identity,
+)
+from exporter.tail._files import REAL, Files
+from exporter.tail._gzip import SUFFIX, GzipSource
+from exporter.tail._source import Source, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
 ROTATED: Final = re.compile(r"[.-](\d[\dTZ:._+-]*)")
-"""What a rotation appends: ".1", "-20260731", ".20260731-120000", ".2026-07-31T12:00:00Z"; so never .gz, .zst, .tmp."""
+"""What a rotation appends: ".1", "-20260731", ".20260731-120000", ".2026-07-31T12:00:00Z"; so never .zst, .tmp."""
+
+CLOCK_SLACK_NS: Final = 1_000_000_000
+"""Compressors and copies keep a file's time, some without the part below the second."""
 
 _NUMBER: Final = re.compile(r"(.*?)(\d{1,9})")
 _LONGEST_GENERATION: Final = 6
 _TRIES: Final = 5
 _MOST_MARKS: Final = 4096
+_OLD_MARKS_SAVED: Final = 16
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+Listing: TypeAlias = dict[str, os.stat_result]
+T = TypeVar("T")
 
 
 class Scan(NamedTuple):
@@ -33,12 +57,16 @@ class Scan(NamedTuple):
         """All that were opened, oldest first."""
         return [*self.rotated, *([self.current] if self.current else [])]
 
+    def close(self, but: Iterable[Source] = ()) -> None:
+        """Close what was opened, `but` for some."""
+        _close(source for source in self.files if source not in but)
+
 
 class _Mark(NamedTuple):
     size: int
     mtime_ns: int
-    ends: tuple[bytes, bytes] | None
-    """Its first bytes and the last before `size`; None when they could not be read."""
+    ends: tuple[Fingerprint, Fingerprint] | None
+    """Its first bytes and the last before `size`; None when they could not be read, or are compressed."""
 
 
 def is_rotated(name: str, log_name: str) -> bool:
@@ -46,8 +74,8 @@ def is_rotated(name: str, log_name: str) -> bool:
     return name.startswith(log_name) and ROTATED.fullmatch(name, len(log_name)) is not None
 
 
-def _generation(name: str) -> int | None:
-    digits = name.rpartition(".")[2]
+def _generation(path: str) -> int | None:
+    digits = path.removesuffix(SUFFIX).rpartition(".")[2]
     return int(digits) if digits.isdecimal() and len(digits) <= _LONGEST_GENERATION else None
 
 
@@ -60,48 +88,42 @@ def _between(name: str, old: str, new: str) -> bool:
     return old_stem == stem == new_stem and int(low) < int(number) < int(high)
 
 
-def _list(log: str, old: str) -> dict[str, os.stat_result]:
-    """The log, and the rotated files of it and of the link's old target, as full path to lstat."""
-    listing: dict[str, os.stat_result] = {}
-    new_name, old_name = os.path.basename(log), os.path.basename(old)
-    for directory in dict.fromkeys((os.path.dirname(old), os.path.dirname(log))):
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if (
-                        entry.path == log or is_rotated(name, new_name) or is_rotated(name, old_name) or _between(name, old_name, new_name)
-                    ) and entry.is_file(follow_symlinks=False):
-                        listing[entry.path] = entry.stat(follow_symlinks=False)
-        except OSError:
-            # Gone, or renamed under our hands: the caller looks twice, and again at the next read().
-            continue
-    return listing
-
-
 class Siblings:
     """Remembers the files that need no more reading, so that each generation is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Files = REAL) -> None:
+        self._files = files
         self._marks: dict[Identity, _Mark] = {}
+        self._state: tuple[int, list[Any]] | None = None
 
     def mark(self, source: Source) -> None:
         """Remember that a file was read up to its offset."""
         # An empty file is not remembered: what is written to it later is new, and its inode may come back as another.
         if source.offset:
-            self._put(source.identity, _Mark(source.offset, source.mtime_ns, (source.head, source.tail)))
+            ends = (Fingerprint.of(source.head), Fingerprint.of(source.tail))
+            self._put(source.identity, _Mark(source.offset, source.mtime_ns, ends))
+
+    def mark_unread(self, status: os.stat_result) -> None:
+        """Remember a file by its size and time alone as needing no reading."""
+        self._put(identity(status), _Mark(status.st_size, status.st_mtime_ns, None))
 
     def mark_history(self, log: str) -> None:
         """Remember all rotated files that are there now as needing no reading."""
-        for path, status in _list(log, log).items():
+        for path, status in self.listing(log, ()).items():
             if path != log and status.st_size:
                 try:
-                    source = Source(path)
+                    source = Source(path, self._files)
                 except OSError:
-                    self._put(identity(status), _Mark(status.st_size, status.st_mtime_ns, None))
+                    self.mark_unread(status)
                     continue
-                source.seek(source.size)
-                self.mark(source)
+                try:
+                    if path.endswith(SUFFIX):
+                        self.mark_unread(status)
+                    else:
+                        source.seek(source.size)
+                        self.mark(source)
+                except OSError:
+                    self.mark_unread(status)
                 source.close()
 
     def read_before(self, source: Source) -> int:
@@ -112,72 +134,195 @@ class Siblings:
         if mark.ends is None:
             return mark.size if (source.size, source.mtime_ns) == (mark.size, mark.mtime_ns) else 0
         head, tail = mark.ends
-        known = (source.before(len(head)), source.before(mark.size, len(tail))) == mark.ends
+        known = head.matches(source.before(head.length)) and tail.matches(source.before(mark.size, tail.length))
         return mark.size if known else 0
 
-    def scan(self, log: str, newest: Source | None, held: Collection[Identity]) -> Scan:
-        """Open the log and the unread rotated files, leaving out `held`; an error of the log itself is returned."""
-        old = newest.path if newest else log
-        not_before_ns = newest.first_mtime_ns if newest else 0
-        listing = _list(log, old)
-        for attempt in range(_TRIES):
-            scan = self._open(listing, log, not_before_ns, held)
-            again = _list(log, old)
+    def is_marked(self, status: os.stat_result) -> bool:
+        """Whether a file is remembered, unchanged, by its size and time alone."""
+        return self._marks.get(identity(status)) == _Mark(status.st_size, status.st_mtime_ns, None)
+
+    def listing(self, log: str, olds: Collection[str]) -> Listing:
+        """The log, the link's old targets, and the rotated files of all, as full path to status."""
+        paths = dict.fromkeys((*olds, log))
+        new_name, *old_names = names = list(dict.fromkeys(os.path.basename(path) for path in (log, *olds)))
+
+        def wanted(name: str) -> bool:
+            plain = name.removesuffix(SUFFIX)
+            return (
+                name in names or any(is_rotated(plain, each) for each in names) or any(_between(name, each, new_name) for each in old_names)
+            )
+
+        stems = (found[1] for each in names if (found := _NUMBER.fullmatch(each)))
+        prefixes = {*names, *(stems if old_names else ())}
+        listing: Listing = {}
+        for directory in dict.fromkeys(map(os.path.dirname, paths)):
+            try:
+                listing |= self._files.regular(directory, prefixes, wanted)
+            except OSError as exc:
+                # A directory that is gone, or that we may pass but not list, has no siblings for us. Any other error
+                # may end, and without the listing we would pass over a generation.
+                if exc.errno not in (*_NOT_THERE, *_FORBIDDEN):
+                    raise
+        # Files of these names in another of the directories are other logs.
+        listing = {path: status for path, status in listing.items() if path in paths or os.path.basename(path) not in names}
+        if log not in listing:
+            listing |= self._only(log)
+        # Compressors take the original away when they are done: until then the compressed file is not whole.
+        return {path: status for path, status in listing.items() if not (path.endswith(SUFFIX) and path.removesuffix(SUFFIX) in listing)}
+
+    def _only(self, log: str) -> Listing:
+        """The log alone, whose directory may be one that we cannot list."""
+        try:
+            status = self._files.stat(log)
+        except OSError as exc:
+            if exc.errno not in (*_NOT_THERE, *_FORBIDDEN):
+                raise
+            return {}
+        return {log: status} if stat.S_ISREG(status.st_mode) else {}
+
+    def steadily(self, log: str, olds: Collection[str], look: Callable[[Listing], T], drop: Callable[[T], None]) -> T:
+        """What a look at the files gives, taken while no rotation passed; OSError when they come too fast just now."""
+        listing = self.listing(log, olds)
+        for _ in range(_TRIES):
+            found = look(listing)
             # A rotation may shift all names while we open them one by one. Only a listing that is the same before and
             # after proves that no generation slipped past under another name.
-            if attempt == _TRIES - 1 or _same(listing, again):
-                break
-            for source in scan.files:
-                source.close()
+            try:
+                again = self.listing(log, olds)
+            except OSError:
+                drop(found)
+                raise
+            if _same(listing, again):
+                return found
+            drop(found)
             listing = again
-        return scan
+        raise BlockingIOError(errno.EAGAIN, "rotating faster than it can be looked at", log)
 
-    def _open(self, listing: dict[str, os.stat_result], log: str, not_before_ns: int, held: Collection[Identity]) -> Scan:
+    def scan(self, log: str, olds: Collection[str], not_before_ns: int, held: Collection[Source]) -> Scan:
+        """Open the log and the unread rotated files, leaving out `held`; an error of the log itself is returned.
+
+        OSError when something may be unread that cannot be looked at just now.
+        """
+        return self.steadily(log, olds, lambda listing: self._open(listing, log, not_before_ns, held), Scan.close)
+
+    def open(self, path: str, log: str) -> Source:
+        """Open one of the files listed for a log."""
+        return GzipSource(path, self._files) if path != log and path.endswith(SUFFIX) else Source(path, self._files)
+
+    def _open(self, listing: Listing, log: str, not_before_ns: int, held: Collection[Source]) -> Scan:
         found: list[Source] = []
         older: list[int] = []
         current, error, unreadable = None, None, 0
-        seen = set(held)
+        seen = {source.identity for source in held}
         for path, status in listing.items():
             number = _generation(path)
             if path == log:
                 continue
-            # A generation after `newest` cannot have been written last before `newest` was.
-            if identity(status) in seen or status.st_mtime_ns < not_before_ns:
+            # A generation after the newest that we know cannot have been written last before that was.
+            slack = CLOCK_SLACK_NS if path.endswith(SUFFIX) else 0
+            if identity(status) in seen or status.st_mtime_ns < not_before_ns - slack or self.is_marked(status):
                 older += [] if number is None else [number]
                 continue
             try:
-                source = Source(path)
+                source = self.open(path, log)
             except FileNotFoundError:
                 continue
-            except OSError:
-                mark = _Mark(status.st_size, status.st_mtime_ns, None)
-                if self._marks.get(identity(status)) != mark:
-                    self._put(identity(status), mark)
-                    unreadable += status.st_size
+            except OSError as exc:
+                if exc.errno not in _FORBIDDEN:
+                    _close(found)
+                    raise
+                self.mark_unread(status)
+                unreadable += status.st_size
                 continue
-            if source.identity in seen or self.read_before(source):
+            try:
+                known = source.identity in seen or self._was_read(source, status, held)
+            except OSError:
+                _close([source, *found])
+                raise
+            if known:
                 older += [] if number is None else [number]
                 source.close()
             else:
                 seen.add(source.identity)
                 found.append(source)
         try:
-            current = Source(log)
+            current = Source(log, self._files)
         except OSError as exc:
             error = exc
         if current and current.identity in seen:
             current.close()
             current = None
-        return Scan(_in_order(found, older), current, error, unreadable)
+        scan = Scan(_in_order(found, older), current, error, unreadable)
+        for source in scan.files:
+            source.remember_start()
+        return scan
+
+    def _was_read(self, source: Source, status: os.stat_result, held: Iterable[Source]) -> bool:
+        if not isinstance(source, GzipSource):
+            return self.read_before(source) > 0
+        # Compressing makes another file of it, so only what is in it tells which it was.
+        first = source.peek(0, REMEMBERED_BYTES)
+        known = not first or any(mark.ends and self._has_text(source, first, mark.size, *mark.ends) for mark in self._marks.values())
+        if known:
+            self.mark_unread(status)
+        for each in held:
+            each.refresh()
+        return known or any(
+            each.size <= source.size and first.startswith(each.before(min(each.size, REMEMBERED_BYTES))) for each in held if each.size
+        )
+
+    @staticmethod
+    def _has_text(source: Source, first: bytes, size: int, head: Fingerprint, tail: Fingerprint) -> bool:
+        if not head.matches(first[: head.length]):
+            return False
+        return source.size == size or tail.matches(source.before(size, tail.length))
 
     def _put(self, key: Identity, mark: _Mark) -> None:
-        self._marks.pop(key, None)
+        self._state = None
+        device, inode = key
+        former = self._marks.pop(key, None)
+        if former and former.ends and former.ends != mark.ends:
+            # The inode is that of another file now, and what it was before may be compressed somewhere.
+            self._marks[device, -inode] = former
         self._marks[key] = mark
         if len(self._marks) > _MOST_MARKS:
             del self._marks[next(iter(self._marks))]
 
+    def state(self, not_before_ns: int) -> list[Any]:
+        """The marks that can still matter, as JSON types.
 
-def _same(one: dict[str, os.stat_result], other: dict[str, os.stat_result]) -> bool:
+        A scan leaves out what was written last before the newest file, by its time alone. So only later marks are
+        needed, and a few of the others for a compressor that gives its file the time of the compression.
+        """
+        if self._state is None or self._state[0] != not_before_ns:
+            recent = len(self._marks) - _OLD_MARKS_SAVED
+            marks = [
+                [*key, mark.size, mark.mtime_ns, [list(end) for end in mark.ends] if mark.ends else None]
+                for age, (key, mark) in enumerate(self._marks.items())
+                if age >= recent or mark.mtime_ns >= not_before_ns - CLOCK_SLACK_NS
+            ]
+            self._state = not_before_ns, marks
+        return self._state[1]
+
+    def restore(self, state: object) -> None:
+        """Take marks from a state; ValueError when it is malformed."""
+        if not isinstance(state, list):
+            raise MalformedStateError("marks are not a list")
+        for each in state:
+            device, inode, size, mtime_ns, ends = fields(each, 5)
+            pair = None
+            if ends is not None:
+                head, tail = fields(ends, 2)
+                pair = restored_fingerprint(head), restored_fingerprint(tail)
+            self._put(restored_identity([device, inode]), _Mark(natural(size), integer(mtime_ns), pair))
+
+
+def _close(sources: Iterable[Source]) -> None:
+    for source in sources:
+        source.close()
+
+
+def _same(one: Listing, other: Listing) -> bool:
     return one.keys() == other.keys() and all(identity(one[path]) == identity(other[path]) for path in one)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import os
 import stat
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-Identity: TypeAlias = tuple[int, int]
+from exporter.tail._bookmark import EMPTY, REMEMBERED_BYTES, Bookmark, Fingerprint, Identity
+from exporter.tail._files import REAL, Files
 
-REMEMBERED_BYTES: Final = 256
-"""How much of a file is remembered, at its start and before the offset, to know it again."""
+if TYPE_CHECKING:
+    import os
+
+__all__ = ("REMEMBERED_BYTES", "Identity", "Source", "TruncatedError", "identity")
+
+_LONGEST_LOOK_BACK: Final = 1 << 20
 
 
 class TruncatedError(Exception):
@@ -25,15 +30,15 @@ def identity(status: os.stat_result) -> Identity:
 class Source:
     """A log file held by a descriptor, which renames and deletions cannot take away; OSError when it cannot be had."""
 
-    def __init__(self, path: str) -> None:
-        # O_NONBLOCK: opening a FIFO that took the log's place must not wait for its writer.
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    def __init__(self, path: str, files: Files = REAL) -> None:
+        self.files = files
+        self.fd = files.open(path)
         try:
-            status = os.fstat(self.fd)
+            status = files.fstat(self.fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)
         except OSError:
-            os.close(self.fd)
+            files.close(self.fd)
             raise
         self.path = path
         self.identity = identity(status)
@@ -50,6 +55,9 @@ class Source:
         """Up to where copies hold what was in it before it was truncated."""
         self.touched = False
         """Its size or times changed since this was last set to False."""
+        self.failures = 0
+        """How many reads in a row have failed."""
+        self._unread_head = EMPTY
 
     @property
     def lag_bytes(self) -> int:
@@ -58,29 +66,29 @@ class Source:
 
     def refresh(self) -> None:
         """Take size and times anew; OSError as fstat."""
-        status = os.fstat(self.fd)
+        status = self.files.fstat(self.fd)
         self.touched |= (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns)
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
 
+    def peek(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end; OSError as pread."""
+        return self.files.pread(self.fd, length, start)
+
     def before(self, offset: int, length: int = REMEMBERED_BYTES) -> bytes:
-        """The last bytes before an offset, at most `length`; fewer in a shorter file, none when it cannot be read."""
+        """The last bytes before an offset, at most `length`; fewer in a shorter file; OSError as pread."""
         start = max(0, offset - length)
-        try:
-            return os.pread(self.fd, offset - start, start)
-        except OSError:
-            return b""
+        return self.peek(start, offset - start)
 
     def exists(self) -> bool:
         """Whether the file still has a name anywhere."""
         try:
-            return os.fstat(self.fd).st_nlink > 0
+            return self.files.fstat(self.fd).st_nlink > 0
         except OSError:
             return False
 
     def seek(self, offset: int) -> None:
         """Go on at an offset and remember what is before it."""
-        self.head = self.before(min(offset, REMEMBERED_BYTES))
-        self.tail = self.before(offset)
+        self.head, self.tail = self.before(min(offset, REMEMBERED_BYTES)), self.before(offset)
         self.offset = offset
 
     def was_truncated(self) -> bool:
@@ -90,13 +98,15 @@ class Source:
     def continue_in(self, copy: Source, begin: int) -> None:
         """Make a copy the continuation of what was read from this file."""
         copy.seek(begin)
-        copy.incarnation = self.incarnation
+        if begin == self.offset:  # else it has nothing new, and its bytes before `begin` are not those read last
+            copy.incarnation = self.incarnation
         self.copied_to = copy.size
 
     def restart(self) -> None:
         """Forget what was read: the file begins again."""
         self.offset = self.copied_to = 0
         self.head = self.tail = b""
+        self._unread_head = EMPTY
         self.incarnation = object()
 
     def read(self, limit: int) -> bytes:
@@ -107,16 +117,19 @@ class Source:
         check and the read.
         """
         behind = len(self.tail)
-        data = os.pread(self.fd, behind + limit, self.offset - behind)
+        data = self.files.pread(self.fd, behind + limit, self.offset - behind)
         if data[:behind] != self.tail or self.size < self.offset:
             raise TruncatedError
         fresh = data[behind:]
         if fresh:
-            if len(self.head) < REMEMBERED_BYTES:
-                self.head += fresh[: REMEMBERED_BYTES - len(self.head)]
-            self.tail = data[-REMEMBERED_BYTES:]
-            self.offset += len(fresh)
+            self._advance(fresh, data[-REMEMBERED_BYTES:])
         return fresh
+
+    def _advance(self, fresh: bytes, tail: bytes) -> None:
+        if len(self.head) < REMEMBERED_BYTES:
+            self.head += fresh[: REMEMBERED_BYTES - len(self.head)]
+        self.tail = tail
+        self.offset += len(fresh)
 
     def unread_in_copy(self, copy: Source) -> int | None:
         """Where a copy made before a truncation begins to hold unread bytes; None: not a copy of what we read."""
@@ -132,6 +145,61 @@ class Source:
         start = min(length, REMEMBERED_BYTES)
         return length > 0 and self.before(start) == other.before(start) and self.before(length) == other.before(length)
 
+    def bookmark(self, unfinished: int = 0) -> Bookmark:
+        """Where reading ended, not counting the last `unfinished` bytes, which are to be read again."""
+        offset = max(0, self.offset - unfinished)
+        return Bookmark(
+            self.path,
+            self.identity,
+            offset,
+            self.size,
+            self.mtime_ns,
+            self.first_mtime_ns,
+            Fingerprint.of(self.head[:offset]) if offset else self.remember_start(),
+            Fingerprint.of(self._tail_before(offset)),
+            self.copied_to,
+            self.final,
+        )
+
+    def _tail_before(self, offset: int) -> bytes:
+        unfinished = self.offset - offset
+        if not unfinished:
+            return self.tail
+        if offset > 0 and unfinished <= _LONGEST_LOOK_BACK and not self.final:
+            start = max(0, offset - REMEMBERED_BYTES)
+            with contextlib.suppress(OSError):
+                data = self.before(self.offset, self.offset - start)
+                if data.endswith(self.tail) and len(data) == self.offset - start:
+                    return data[: offset - start]
+        return self.tail[:-unfinished]  # shorter, perhaps empty: the start of the file has to do
+
+    def remember_start(self) -> Fingerprint:
+        """The fingerprint of a file of which nothing was read, by which it is known again when it was compressed."""
+        length = min(self.size, REMEMBERED_BYTES)
+        if self._unread_head.length != length:
+            with contextlib.suppress(OSError):
+                self._unread_head = Fingerprint.of(self.head[:length] or self.before(length))
+        return self._unread_head
+
+    def is_at(self, mark: Bookmark) -> bool:
+        """Whether this file holds what was read up to a bookmark; OSError as pread."""
+        return (
+            (mark.tail.length > 0 or self.size >= mark.offset)
+            and mark.head.matches(self.peek(0, mark.head.length))
+            and mark.tail.matches(self.peek(mark.offset - mark.tail.length, mark.tail.length))
+        )
+
+    def resume(self, mark: Bookmark) -> None:
+        """Go on at a bookmark of this file, or of one that has the same bytes up to there."""
+        self.seek(mark.offset)
+        self.path, self.first_mtime_ns, self.copied_to = mark.path, mark.first_mtime_ns, mark.copied_to
+        self.final |= mark.final
+        if not mark.offset:
+            self._unread_head = mark.head
+        self.touched = mark.offset == 0  # what happened to it before may not have been looked into
+
     def close(self) -> None:
-        """Give the descriptor back; once only."""
-        os.close(self.fd)
+        """Give the descriptor back."""
+        fd, self.fd = self.fd, -1  # a later look fails instead of reading from what has the number then
+        if fd >= 0:
+            self.files.close(fd)

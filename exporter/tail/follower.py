@@ -6,18 +6,27 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from exporter.tail._copies import continues, unread_copies
-from exporter.tail._siblings import Siblings
-from exporter.tail._source import Identity, Source, TruncatedError, identity
+from exporter.tail._files import REAL, Files
+from exporter.tail._resume import Parked, Search
+from exporter.tail._siblings import Scan, Siblings
+from exporter.tail._source import Source, TruncatedError, identity
+from exporter.tail._state import Place, Saved
 from exporter.tail.chunk import Chunk, FollowerStats
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from exporter.tail._bookmark import Identity
 
 _MOST_OPEN: Final = 64
 """Generations held open at once; further ones are found again, by their names, when these have been read."""
+
+_PATIENCE: Final = 100
+"""Reads in a row that fail before a rotated file is given up, and what is known unread of it counted as lost."""
 
 
 class Follower:
@@ -29,29 +38,64 @@ class Follower:
     (logrotate before the signal) is followed for as long as it does. Several writers may switch one after another, so
     the file left last is kept open and looked at once more by each read() until it is at its end again; a late line
     from it comes out between two lines of the new file.
+
+    A restart, like any time without descriptors, is a sleep during which anything may have happened to the files:
+    those of the queue are found again, by identity or by content, and then all is as if they had been held.
     """
 
-    def __init__(self, path: Path, *, start_at: Literal["beginning", "end"] = "beginning", chunk_bytes: int = 256 * 1024) -> None:
-        """Follow `path`, which need not exist; `start_at` is about the file that is there at the first read() only."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        start_at: Literal["beginning", "end"] = "beginning",
+        state: object = None,
+        chunk_bytes: int = 256 * 1024,
+        files: Files = REAL,
+    ) -> None:
+        """Follow `path`, which need not exist.
+
+        `state` is what state() gave, ValueError when it is malformed; without one, `start_at` is about the file that is
+        there at the first read() only.
+        """
         self.stats = FollowerStats()
+        self._files = files
         self._path = os.path.abspath(path)
         self._at_end = start_at == "end"
         self._chunk_bytes = chunk_bytes
-        self._siblings = Siblings()
+        self._siblings = Siblings(files)
         self._queue: list[Source] = []
         self._late: Source | None = None
         self._spoke: object = None
         self._between_lines = True
         self._started = False
         self._closed = False
+        self._released = False
+        self._parked: Sequence[Parked] = ()
+        self._unfinished = 0
+        self._newest_path = self._path
+        self._not_before_ns = 0
+        self._counted: set[Identity] = set()
+        """Files that are new to the queue, but were in it before a sleep."""
+        if state is not None:
+            self._restore(Saved.restore(state))
 
     def read(self) -> Chunk:
         """The next bytes, at most `chunk_bytes`; none when caught up; never blocks; errors are in `stats`."""
         if self._closed:
             return Chunk(b"", begins_file=False)
         self.stats.error = ""
-        self._look()
-        chunk = self._take()
+        try:
+            if self._parked:
+                if self._released and self._is_unchanged():
+                    return Chunk(b"", begins_file=False)
+                self._resume()
+            self._look()
+            chunk = self._take()
+        except OSError as exc:
+            # What may be unread cannot be looked at just now: better late than never.
+            self._report(exc)
+            self.stats.up = False
+            return Chunk(b"", begins_file=False)
         self.stats.lag_bytes = sum(source.lag_bytes for source in self._queue if self._has_data(source))
         return chunk
 
@@ -59,18 +103,114 @@ class Follower:
         """Give all descriptors back; read() then returns nothing."""
         self._closed = True
         self.stats.up = False
-        for source in (*self._queue, *([self._late] if self._late else ())):
+        self._park()
+
+    def release(self) -> bool:
+        """Give the descriptors back if nothing is unread; False if something is.
+
+        read() then costs one stat until the file has changed, and opens it again. What is written to a file that was
+        released, and deleted before the next read(), nobody can know.
+        """
+        if not self._parked:
+            if self._late or len(self._queue) > 1 or any(source.lag_bytes or source.touched for source in self._queue):
+                return False
+            self._park()
+            self._released = bool(self._parked)
+        return self._released
+
+    def _is_unchanged(self) -> bool:
+        mark = self._parked[-1].bookmark()
+        try:
+            status = self._files.stat(self._path)
+        except OSError:
+            return False
+        return (identity(status), status.st_size, status.st_mtime_ns) == (mark.identity, mark.size, mark.mtime_ns)
+
+    def state(self, unfinished: int) -> dict[str, Any]:
+        """What a new follower needs to go on from here, in JSON types and without any text of the log.
+
+        The last `unfinished` bytes that read() gave are no complete line yet, so the new follower reads them again.
+        """
+        places = self._parked or self._held()
+        spoke = None if self._spoke is None else -1
+        for index, place in enumerate(places):
+            if place.incarnation is self._spoke and spoke == -1:
+                spoke = index
+        files = [place.bookmark(unfinished if index == spoke else 0) for index, place in enumerate(places)]
+        not_before_ns = files[0].first_mtime_ns if files else self._not_before_ns
+        # A half line of a file that is gone is lost, unless this process lives to see its end.
+        lost = unfinished if spoke == -1 else 0
+        again = unfinished - lost
+        return Saved(
+            started=self._started,
+            files=files,
+            spoke=spoke,
+            unfinished=again or self._unfinished,
+            after=(self._newest_path, not_before_ns),
+            marks=self._siblings.state(not_before_ns),
+            counters={
+                "read_bytes": self.stats.read_bytes - again,
+                "rotations": self.stats.rotations,
+                "truncations": self.stats.truncations,
+                "lost_bytes": self.stats.lost_bytes + lost,
+            },
+        ).state()
+
+    def _restore(self, saved: Saved) -> None:
+        self._siblings.restore(saved.marks)
+        places = [Place(mark) for mark in saved.files]
+        self._parked = places
+        self._started = saved.started
+        if saved.spoke is not None:
+            self._spoke = places[saved.spoke].incarnation if saved.spoke >= 0 else object()
+        self._unfinished = saved.unfinished
+        self._newest_path, self._not_before_ns = saved.after
+        for name, count in saved.counters.items():
+            setattr(self.stats, name, count)
+        self.stats.lag_bytes = sum(mark.unread_bytes for mark in saved.files)
+
+    def _park(self) -> None:
+        held = self._held()
+        for source in held:
+            source.remember_start()
             source.close()
+        self._parked = held or self._parked
         self._queue, self._late = [], None
+
+    def _resume(self) -> None:
+        """Find the files again that were held; OSError while that may still come."""
+        real = self._files.realpath(self._path)
+        marks = [each.bookmark() for each in self._parked]
+
+        def look(listing: dict[str, os.stat_result]) -> Search:
+            return Search(self._parked, real, self._siblings, listing)
+
+        search = self._siblings.steadily(real, [self._newest_path, *(mark.path for mark in marks)], look, Search.close)
+        if search.missing and not search.newest_found:
+            # It is gone when another file is in its place; else its directory may not be there yet.
+            try:
+                self._files.stat(self._path)
+            except OSError:
+                search.close()
+                raise
+        self._not_before_ns = marks[0].first_mtime_ns
+        self._queue, self._parked, self._released = search.found, (), False
+        self._counted = search.empty | ({search.truncated} if search.truncated else set())
+        self.stats.truncations += search.truncated is not None
+        self.stats.lost_bytes += search.lost_bytes
+        if self._unfinished and not any(source.incarnation is self._spoke for source in self._queue):
+            self.stats.read_bytes += self._unfinished  # read, and nobody will read it again
+        self._unfinished = 0
 
     def _look(self) -> None:
         """See which file is at the path, and queue it and the generations before it that we have missed."""
-        first, self._started = not self._started, True
-        real = os.path.realpath(self._path)
+        real = self._files.realpath(self._path)
+        first = not self._started
         if first:
             self._siblings.mark_history(real)
+            self._started = True
         try:
-            status = os.stat(self._path)
+            status = self._files.stat(self._path)
         except OSError as exc:
             self._report(exc)
             # Between rename and create there is nothing at the path, which is no failure; a deleted log is.
@@ -87,17 +227,42 @@ class Follower:
             self.stats.up, self.stats.error = False, "EISDIR" if stat.S_ISDIR(status.st_mode) else "EINVAL"
 
     def _switch(self, real: str, *, at_end: bool) -> None:
+        """Queue what is new; when that cannot be seen just now, what is queued can still be read."""
+        try:
+            self._queue_new(real, at_end=at_end)
+        except OSError as exc:
+            self._report(exc)
+            self.stats.up = False
+
+    def _queue_new(self, real: str, *, at_end: bool) -> None:
         """Queue the file now at the path, after the generations between it and the newest one that we have."""
         newest = self._queue[-1] if self._queue else None
         self._forget_empty()
         room = _MOST_OPEN - len(self._queue)
         if newest and room <= 0:
             return
-        scan = self._siblings.scan(real, newest, self._held())
+        not_before_ns = newest.first_mtime_ns if newest else self._not_before_ns
+        olds = (self._newest_path, *([newest.path] if newest else ()))
+        scan = self._siblings.scan(real, olds, not_before_ns, self._held())
+        try:
+            added = self._sort_out(scan, newest, room, at_end=at_end)
+        except OSError:
+            scan.close(but=self._queue)
+            raise
         self.stats.lost_bytes += scan.unreadable_bytes
         self.stats.up = scan.current is not None
         if scan.error:
             self._report(scan.error)
+        follows = newest or not_before_ns
+        rotated = len(added) if follows else max(0, len(added) - 1)
+        self.stats.rotations += max(0, rotated - sum(source.identity in self._counted for source in added))
+        self._counted = set()
+        self._queue += added
+        if added:
+            self._newest_path = added[-1].path
+
+    def _sort_out(self, scan: Scan, newest: Source | None, room: int, *, at_end: bool) -> list[Source]:
+        """The files of a scan that come next, without those that are copies."""
         added: list[Source] = []
         for source in scan.files:
             if len(added) == room:
@@ -112,8 +277,7 @@ class Follower:
                 source.close()  # a copy of the file that is now at the path, which still has all of it
             else:
                 added.append(source)
-        self.stats.rotations += len(added) if newest else max(0, len(added) - 1)
-        self._queue += added
+        return added
 
     def _is_copy(self, newest: Source, sibling: Source) -> bool:
         """Whether a sibling is no generation but a copy; queue what only the copy still has."""
@@ -141,7 +305,9 @@ class Follower:
                 return self._emit(head, data)
             if not self._queue or self._queue[0] is not head or head.incarnation is not incarnation:
                 continue
-            if len(self._queue) == 1 or not (head.final or self._later_has_data()):
+            # A copy has nothing more to say; but a half line at its end is completed by the next chunk only.
+            finished = head.final and self._between_lines
+            if len(self._queue) == 1 or not (finished or self._later_has_data()):
                 break
             data = self._pull(head)  # what came between our finding its end and the writer's first line in the new file
             if data:
@@ -166,23 +332,33 @@ class Follower:
             if source.touched and not source.offset and source is self._queue[-1] and self._recover(source):
                 return b""
             source.touched = False
-            return source.read(self._chunk_bytes)
+            data = source.read(self._chunk_bytes)
         except TruncatedError:
             if source is not self._late:
                 self._start_over(source, known)
         except OSError as exc:
+            source.failures += 1
+            source.size = known  # that of the next look may be the size of other content
+            if exc.errno == errno.ESTALE:
+                # The descriptor is of no use any more; the file itself may be there.
+                self._park()
+                raise
+            if source.failures < _PATIENCE or source is self._queue[-1]:
+                raise
             self._report(exc)
-            self.stats.up = False
-            if exc.errno == errno.ESTALE and source in self._queue:
-                # The file is gone from its server for good; the path may lead to another.
-                self._queue.remove(source)
-                self._let_go(source)
+        else:
+            source.failures = 0
+            return data
         return b""
 
     def _start_over(self, source: Source, known: int) -> None:
         """Read a truncated file again, after what a copy of it still has; `known`: its size as last seen."""
-        if not self._recover(source):
-            self.stats.truncations += 1
+        try:
+            if not self._recover(source):
+                self.stats.truncations += 1
+        except OSError:
+            source.size = known
+            raise
         self.stats.lost_bytes += max(0, known - max(source.offset, source.copied_to))
         source.restart()
 
@@ -192,13 +368,16 @@ class Follower:
         While the path still leads to the file, a rotated sibling that we do not know can only be a copy of it: of what
         we were reading, or of what was written after an earlier truncation that we did not see.
         """
-        scan = self._siblings.scan(source.path, source, self._held())
+        scan = self._siblings.scan(source.path, (), source.first_mtime_ns, self._held())
         if scan.current or scan.error:
             # Rotated by rename meanwhile, so the siblings may be generations: the next read() sees to them.
-            for sibling in scan.files:
-                sibling.close()
+            scan.close()
             return []
-        copies = unread_copies(source, scan.rotated)
+        try:
+            copies = unread_copies(source, scan.rotated)
+        except OSError:
+            scan.close()
+            raise
         self.stats.truncations += len(copies)
         index = self._queue.index(source)
         self._queue[index:index] = copies
@@ -218,8 +397,8 @@ class Follower:
         self._siblings.mark(source)
         source.close()
 
-    def _held(self) -> set[Identity]:
-        return {source.identity for source in (*self._queue, *([self._late] if self._late else ()))}
+    def _held(self) -> list[Source]:
+        return [*([self._late] if self._late else ()), *self._queue]
 
     def _has_data(self, source: Source) -> bool:
         with contextlib.suppress(OSError):
@@ -232,8 +411,9 @@ class Follower:
             return True
         if newest.touched and not newest.offset:
             # Empty now, but it may have been written to, copied and truncated.
+            copies = self._recover(newest)
             newest.touched = False
-            return bool(self._recover(newest))
+            return bool(copies)
         return False
 
     def _forget_empty(self) -> None:

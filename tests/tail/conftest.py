@@ -1,9 +1,12 @@
 """A log that a test writes and rotates, and what a follower makes of it."""
 
+import gzip
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +78,80 @@ class Reader:
         return self.data[before:]
 
 
+class Life(Log):
+    """A log whose lines are all different, and followers that are killed and read it one after another."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.text = b""
+        self.read = b""
+        self.begins: list[int] = []
+        self.follower = Follower(path)
+        self.saved: Any = None
+
+    def lines(self, count: int, start: str = "") -> None:
+        """Append lines."""
+        for _ in range(count):
+            self.write(b"%s%06d some words of a log\n" % (start.encode(), len(self.text)))
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        super().write(data)
+        self.text += data
+
+    def drain(self, most: int = 1 << 30) -> None:
+        """Read until there is nothing, or so many chunks."""
+        while most and (chunk := self.follower.read()).data:
+            if chunk.begins_file:
+                self.begins.append(len(self.read))
+            self.read += chunk.data
+            most -= 1
+
+    def save(self) -> None:
+        """Take the state between two lines."""
+        whole = self.read.rfind(b"\n") + 1
+        self.saved = json.loads(json.dumps(self.follower.state(len(self.read) - whole)))
+        self.read_when_saved = whole
+
+    def kill(self) -> None:
+        """Drop the follower, as the kernel does."""
+        self.follower.close()
+        self.begins = []
+
+    def restart(self, chunk_bytes: int = 1 << 18) -> None:
+        """A new follower, which knows the last state only."""
+        self.read = self.read[: self.read_when_saved]
+        self.follower = Follower(self.path, start_at="end", state=self.saved, chunk_bytes=chunk_bytes)
+
+    def tick(self) -> None:
+        """Wait until the clock of the file system has moved, which takes it some ms."""
+        probe = self.path.with_name("probe")
+        probe.touch()
+        before = probe.stat().st_mtime_ns
+        while probe.stat().st_mtime_ns == before:
+            probe.touch()
+
+    def rotate(self) -> None:
+        """Rename and create."""
+        self.rename()
+        self.reopen()
+
+    def pack(self, name: str) -> None:
+        """Compress a rotated file as gzip does: another inode, the same time."""
+        plain = Path(f"{self.path}{name}")
+        packed = plain.with_name(f"{plain.name}.gz")
+        with plain.open("rb") as text, gzip.open(packed, "wb") as out:
+            shutil.copyfileobj(text, out)
+        os.utime(packed, ns=(0, plain.stat().st_mtime_ns))
+        plain.unlink()
+
+    @property
+    def figures(self) -> tuple[int, int, int, int]:
+        """Read, rotations, truncations, lost."""
+        stats = self.follower.stats
+        return stats.read_bytes, stats.rotations, stats.truncations, stats.lost_bytes
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     """An empty log with a writer."""
@@ -91,6 +168,15 @@ def reader(log: Log) -> Iterator[Reader]:
     assert b"" == reader.drain()
     yield reader
     reader.follower.close()
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    """A log and its first follower."""
+    life = Life(tmp_path / "engine.log")
+    yield life
+    life.follower.close()
+    life.close()
 
 
 def open_descriptors() -> int:
