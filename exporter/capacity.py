@@ -12,6 +12,8 @@ _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that say
 class Capacity:
     """Gauges of one engine process that stay until the next one starts."""
 
+    STATE = ("_gauges", "_memory", "_compatible_ranks")
+
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, tuple[str, ...]], float] = {}
         self._memory: dict[tuple[str, str], dict[str, list[float]]] = {}

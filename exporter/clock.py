@@ -12,15 +12,22 @@ _LIVE_ERROR_SECONDS = 60
 class EventClock:
     """Gives an event its time: the container runtime's, else the log's own, corrected by the zone that was given or learnt."""
 
+    STATE = ("_zone",)
+
     def __init__(self, zone_seconds: float | None = None) -> None:
         """`zone_seconds` east of UTC when the configuration gives it."""
-        self._given = zone_seconds is not None
-        self._zone = zone_seconds or 0.0
+        self.given = zone_seconds
+        self._zone = 0.0
         self._runtime_clock = LogClock(1)  # its times have a year
+
+    @property
+    def zone(self) -> float:
+        """Seconds east of UTC: as given, else as learnt."""
+        return self._zone if self.given is None else self.given
 
     def learn(self, log_time: float | None, real_time: float) -> None:
         """Compare a time that the log has just printed with the real one."""
-        if self._given or log_time is None:
+        if self.given is not None or log_time is None:
             return
         ahead = log_time - real_time
         zone = round(ahead / ZONE_STEP_SECONDS) * ZONE_STEP_SECONDS
@@ -31,4 +38,4 @@ class EventClock:
         """Seconds since the epoch, None when nothing tells."""
         if head.wrapped_time and (at := self._runtime_clock.read(head.wrapped_time)) is not None:
             return at
-        return None if head.time is None else head.time - self._zone
+        return None if head.time is None else head.time - self.zone

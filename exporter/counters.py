@@ -17,6 +17,7 @@ SERIES_LIMIT = 1000
 _REQUEST_LIMIT = 4096
 _REQUEST_SECONDS = 600.0
 _FOLD_LIMIT = 4096
+_LATE_SECONDS = 60.0
 
 
 class Sample(NamedTuple):
@@ -38,12 +39,24 @@ def trim(series: dict[Any, Any], limit: int) -> int:
 class Counters:
     """Values that only rise, by family and labels."""
 
+    STATE = ("totals",)
+
     def __init__(self) -> None:
         self._families: defaultdict[str, defaultdict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
 
     def family(self, name: str) -> defaultdict[tuple[str, ...], float]:
         """A family's values by labels, for handlers that add to them for many lines."""
         return self._families[name]
+
+    @property
+    def totals(self) -> dict[str, dict[tuple[str, ...], float]]:
+        """All families; to set them adds to those that are there, which others may hold."""
+        return {name: values for name, values in self._families.items() if values}
+
+    @totals.setter
+    def totals(self, totals: Mapping[str, Mapping[tuple[str, ...], float]]) -> None:
+        for name, values in totals.items():
+            self.family(name).update(values)
 
     def add(self, family: str, *labels: str, by: float = 1.0) -> None:
         """Raise the counter of these labels."""
@@ -80,11 +93,36 @@ class Fold:
         self.seconds = 0.0
 
 
+class Digest:
+    """Stands for text of a user where it must be told from others without being kept: a keyed 64-bit hash."""
+
+    STATE = ("_key",)
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(16)
+
+    def of(self, text: str) -> str:
+        """The same for the same text."""
+        return hashlib.blake2b(text.encode(errors="replace"), digest_size=8, key=self._key).hexdigest()
+
+
 class Folds:
     """Recognises the same fact from another process. The same process repeating itself is a new fact."""
 
+    STATE = ("joinable",)
+
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[str, ...], Fold] = OrderedDict()
+
+    @property
+    def joinable(self) -> dict[tuple[str, ...], Fold]:
+        """The facts that another process may still tell, with a minute's grace for lines that come late."""
+        last = max((fold.time for fold in self._open.values()), default=0.0)
+        return {key: fold for key, fold in self._open.items() if last - fold.time <= _LATE_SECONDS}
+
+    @joinable.setter
+    def joinable(self, folds: Mapping[tuple[str, ...], Fold]) -> None:
+        self._open = OrderedDict(folds)
 
     def join(self, key: tuple[str, ...], who: str, time: float | None, nameless: int = 1) -> Fold:
         """The fact that this process tells now: one begun by others, or a new one.
@@ -107,14 +145,26 @@ class Folds:
 class RequestSet:
     """Counts distinct requests without keeping their ids: keyed hashes, bounded in number and age."""
 
+    STATE = ("recent", "_digest")
+
     def __init__(self) -> None:
-        self._key = secrets.token_bytes(16)
-        self._seen: OrderedDict[bytes, float] = OrderedDict()
+        self._digest = Digest()
+        self._seen: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def recent(self) -> dict[str, float]:
+        """Those that are young enough to count as told, and when they were."""
+        last = max(self._seen.values(), default=0.0)
+        return {digest: at for digest, at in self._seen.items() if last - at <= _REQUEST_SECONDS}
+
+    @recent.setter
+    def recent(self, seen: Mapping[str, float]) -> None:
+        self._seen = OrderedDict(seen)
 
     def is_new(self, request: str, time: float | None) -> bool:
         """Whether this request has not been told before."""
         now = time or 0.0
-        digest = hashlib.blake2b(request.encode(errors="replace"), digest_size=8, key=self._key).digest()
+        digest = self._digest.of(request)
         before = self._seen.get(digest)
         if before is not None and abs(now - before) <= _REQUEST_SECONDS:
             return False

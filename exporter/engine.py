@@ -30,10 +30,30 @@ _OPEN_PHASES = 1024
 class Engine:
     """One engine of one source."""
 
+    STATE = (
+        "counters",
+        "life",
+        "jit",
+        "capacity",
+        "settings",
+        "gauges",
+        "evidence",
+        "dropped_series",
+        "seen",
+        "_runtime",
+        "_expired",
+        "_late_reads",
+        "_observed",
+        "_dp_rank",
+        "_totals",
+        "_answered_since_ready",
+        "_phase_began",
+    )
+
     def __init__(self, faults: Faults, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
         """`pd_role` and `pd_expect` as configured for the source, None to learn the role from the log."""
         self._faults = faults
-        self._pd_role, self._pd_expect = pd_role, pd_expect
+        self.pd_role, self.pd_expect = pd_role, pd_expect
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
         self.life = LifeCycle(self.counters)
@@ -349,7 +369,7 @@ class Engine:
         yield from self._time_samples(clock)
 
     def _verdict_samples(self, log_now: float | None) -> Iterator[Sample]:
-        settings = self.settings.pd(self._pd_role, self._pd_expect)
+        settings = self.settings.pd(self.pd_role, self.pd_expect)
         verdict, checks = judge(self.evidence, settings, log_now)
         for role in ROLES:
             yield Sample("pd_role", (role,), role == settings.role)

@@ -9,6 +9,8 @@ logger = logging.getLogger("inferlog.faults")
 class Faults:
     """Of one source. Each place is logged once and its text never: it may quote the log."""
 
+    STATE = ("count",)
+
     def __init__(self, source: str) -> None:
         self._source = source
         self._places: set[tuple[str, str]] = set()

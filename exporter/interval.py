@@ -24,6 +24,8 @@ def drafts(event: SpecInterval) -> float:
 class IntervalGauges:
     """Last values of the periodic lines and when they came."""
 
+    STATE = ("arrival", "last", "_stats", "_spec", "_transfers", "_prefix_hits", "_interval")
+
     def __init__(self) -> None:
         self.arrival: float | None = None
         self.last: dict[str, Head] = {}

@@ -16,7 +16,9 @@ _OPEN_LIMIT = 1024
 _TOGETHER_SECONDS = 5.0  # within which the ranks and the engine's monitor tell of one compile
 
 
-class _Open(NamedTuple):
+class OpenCompile(NamedTuple):
+    """A compile that has begun."""
+
     began: float
     fold: Fold
     phase: str
@@ -25,10 +27,12 @@ class _Open(NamedTuple):
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
+    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_untimed")
+
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._folds = Folds()
-        self._open: dict[tuple[str, str, str, str], deque[_Open]] = {}
+        self._open: dict[tuple[str, str, str, str], deque[OpenCompile]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
         self._untimed: dict[tuple[str, str], deque[Fold]] = {}
         self.ranks = 1
@@ -88,7 +92,7 @@ class JitLedger:
         else:
             fold = self._folds.join(key, who, head.time)
         if waiting or len(self._open) < _OPEN_LIMIT:
-            self._open.setdefault((*key, who), deque(maxlen=64)).append(_Open(now, fold, phase))
+            self._open.setdefault((*key, who), deque(maxlen=64)).append(OpenCompile(now, fold, phase))
 
     def ended(self, event: CompileEnded, head: Head, phase: str) -> None:
         """The second line of a pair; a pair whose first line was lost still counts, without a duration."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.counters import Counters, Folds, Sample
+from exporter.counters import Counters, Digest, Folds, Sample
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished
 from parsers.header import Head
 
@@ -23,6 +23,20 @@ _PHASES = ("distributed_init", "load_weights", "compile", "kv_profile", "jit_war
 class LifeCycle:
     """One engine's processes, one after the other, in one log."""
 
+    STATE = (
+        "state",
+        "started",
+        "ready",
+        "hazards",
+        "_engine_core_seen",
+        "_start_lines",
+        "_phases",
+        "_incidents",
+        "_hazard_folds",
+        "_digest",
+        "_combinations",
+    )
+
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self.state = "unknown"
@@ -34,6 +48,7 @@ class LifeCycle:
         self._phases: dict[str, dict[str, list[float]]] = {}
         self._incidents: dict[str, float] = {}
         self._hazard_folds = Folds()
+        self._digest = Digest()
         self._combinations: set[str] = set()
 
     @property
@@ -121,7 +136,7 @@ class LifeCycle:
 
     def hazard(self, event: Hazard, head: Head) -> None:
         """A setting that hurts, told once for all processes."""
-        fold = self._hazard_folds.join((event.kind, event.detail), head.origin.who, head.time)
+        fold = self._hazard_folds.join((event.kind, self._digest.of(event.detail)), head.origin.who, head.time)
         if not fold.counted:
             fold.counted = True
             self._counters.add("config_hazards_total", event.kind)

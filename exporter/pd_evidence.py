@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from exporter.counters import Digest
 from parsers.events import IntervalStats, KvCompatibility, KvLoadSkipped, KvTransferFailure, KvTransferInterval
 from parsers.header import Head
 
@@ -33,9 +34,9 @@ class Period:
     empty: int = 0
     """Intervals in which the connector reported no success."""
     failed_attempts: int = 0
-    failed_requests: frozenset[int] = frozenset()
+    failed_requests: frozenset[str] = frozenset()
     recomputed: float = 0.0
-    skipped: frozenset[int] = frozenset()
+    skipped: frozenset[str] = frozenset()
     """Requests whose load failed by a worker's word."""
     load_failed: float = 0.0
     unanswered_loads: int = 0
@@ -64,6 +65,24 @@ _SUMS = [field.name for field in fields(Period) if field.name not in ("served", 
 class PdEvidence:
     """Collects evidence in the order of the log. Request ids stay inside as hashes."""
 
+    STATE = (
+        "closed",
+        "open",
+        "tried",
+        "succeeded",
+        "generates",
+        "hybrid",
+        "passed_ranks",
+        "failed_ranks",
+        "quiet_since",
+        "_digest",
+        "_before",
+        "_round",
+        "_responses",
+        "_answers_are_told",
+        "_skipped_at",
+    )
+
     def __init__(self) -> None:
         self.closed: deque[Period] = deque(maxlen=WINDOW)
         self.open = Period()
@@ -71,6 +90,7 @@ class PdEvidence:
         self.passed_ranks: set[str] = set()
         self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
+        self._digest = Digest()
         self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
         self._responses = 0.0
@@ -153,7 +173,7 @@ class PdEvidence:
         if event.reason not in _SIDE_EFFECTS:
             self.open.failed_attempts += 1
             if event.request:
-                self.open.failed_requests = _with(self.open.failed_requests, event.request)
+                self.open.failed_requests = self._with(self.open.failed_requests, event.request)
 
     def check(self, event: KvCompatibility, head: Head) -> None:
         """A rank's compatibility check with its current peer."""
@@ -173,9 +193,8 @@ class PdEvidence:
 
     def skipped(self, event: KvLoadSkipped, head: Head) -> None:
         """A worker says that a request's load failed."""
-        self.open.skipped = _with(self.open.skipped, event.request)
+        self.open.skipped = self._with(self.open.skipped, event.request)
         self._skipped_at = head.time
 
-
-def _with(requests: frozenset[int], request: str) -> frozenset[int]:
-    return requests | {hash(request)} if len(requests) < _REQUEST_LIMIT else requests
+    def _with(self, requests: frozenset[str], request: str) -> frozenset[str]:
+        return requests | {self._digest.of(request)} if len(requests) < _REQUEST_LIMIT else requests

@@ -23,6 +23,8 @@ _LABELS_OF_THEIR_OWN = frozenset({"version", "model", "model_path"})
 class Settings:
     """The settings of one process; numbers among them are digits, as `EngineSettings` promises."""
 
+    STATE = ("values", "_complete", "_at_least")
+
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self._complete = False

@@ -22,6 +22,8 @@ _STERN = re.compile(
     re.ASCII,
 )
 _DOCKER = '{"log":"'
+_RAY_MARK = "[repeated "
+_RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
 
 
 class Framed(NamedTuple):
@@ -36,6 +38,11 @@ class Framing:
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether a line has begun of which more parts will follow."""
+        return bool(self._parts)
 
     def unwrap(self, line: str) -> Framed | None:
         """The line inside, or None when there is no wrapping around it."""
@@ -67,3 +74,10 @@ class Framing:
         if len(self._parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
             self._parts[stream] = whole[:PARTIAL_LIMIT]
         return None
+
+
+def repetitions(line: str, start: int) -> int:
+    """For how many equal lines of Ray's workers this one stands: `... [repeated 7x across cluster]`, behind `start`."""
+    at = line.rfind(_RAY_MARK, start)
+    found = _RAY.match(line, at) if at >= 0 else None
+    return int(found[1]) if found else 1

@@ -5,6 +5,7 @@ from calendar import monthrange, timegm
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
 
 from parsers.events import Event
 
@@ -26,7 +27,7 @@ HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
 # VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there. No
 # quotes and braces: those are around what somebody sent.
 _PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
-BEFORE_HEADER = re.compile(
+_BEFORE_HEADER = re.compile(
     rf"({_PREFIX}*+)[\w.:/@|>()\[\]-]{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII
 )
 # A user's own format: [2026-07-14 03:12:07][loggers.py:310][INFO]: message
@@ -38,7 +39,7 @@ PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 
 # Progress bars end without a line break, so that the next record begins right behind them.
-BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WARNING|ERROR|CRITICAL)")
+_BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WARNING|ERROR|CRITICAL)")
 
 _NATIVE = (
     # TileLang: 2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): message
@@ -95,6 +96,11 @@ class Head:
     quotes_users: bool = False
 
 
+def place(where: str) -> int:
+    """A source line as a number: to be told from others without being kept, since a forged header may hold anything."""
+    return crc32(where.encode(errors="replace"))
+
+
 class NativeHead(NamedTuple):
     """The header of a library that does not use the engine's logging, and where its message begins."""
 
@@ -112,6 +118,14 @@ def strip_colour(text: str) -> str:
 def strip_broken_colour(line: str) -> str:
     """A line without colour codes that lost their escape byte."""
     return _BROKEN_COLOUR.sub("", line) if "[" in line else line
+
+
+def late_header(line: str) -> str:
+    """The record behind a progress bar that has no line break, or behind what a user or a tool put before the header; or nothing."""
+    if ("it]" in line or "/s]" in line) and (bar := _BAR_THEN_HEADER.search(line)) and FULL_HEADER.match(line, bar.end()):
+        return line[bar.end() :]
+    before = _BEFORE_HEADER.match(line)
+    return before[1] + line[before.end() :] if before else ""
 
 
 def native_head(text: str, start: int) -> NativeHead | None:
@@ -134,6 +148,8 @@ _FIRST_YEAR = 2000
 
 class LogClock:
     """Reads the times that the headers print. Times without a year get the last year seen, which rolls over in January."""
+
+    STATE = ("year", "last", "_last_month", "_month")
 
     def __init__(self, year: int, month: int = 12) -> None:
         """`year` and `month` are those of the last line: a first line of a later month is from the year before."""

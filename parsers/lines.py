@@ -12,12 +12,19 @@ _KEPT_BYTES = LINE_LIMIT * _BYTES_A_CHARACTER
 class LineBuffer:
     """Completes lines over the bytes of a log as they come, whatever pieces they come in."""
 
+    STATE = ("cut_lines", "_skipping")
+
     def __init__(self) -> None:
         self.cut_lines = 0
         self.returns = False
         """Whether the lines given last may have carriage returns in them."""
         self._rest = b""
         self._skipping = False
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a line whose end has not come yet."""
+        return len(self._rest)
 
     def feed(self, data: bytes) -> list[str]:
         """The lines that `data` completes, without their line breaks; carriage returns stay."""

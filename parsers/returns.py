@@ -2,8 +2,8 @@
 
 from typing import TypeAlias
 
-Key: TypeAlias = tuple[str, str]
-"""Time and source line in a header: what all lines of one record repeat."""
+Key: TypeAlias = tuple[str, int]
+"""Time and place in a header: what all lines of one record repeat."""
 
 _TERMINAL_SIGNS = 3
 _PROCESS_LIMIT = 256
@@ -15,6 +15,8 @@ class CarriageReturns:
     vLLM ends each line of a record but the last in `\r\n` and repeats the header. A terminal ends every line so, and a line
     that goes on in `\r\r\n`.
     """
+
+    STATE = ("open", "_signs")
 
     def __init__(self) -> None:
         self.open: dict[str, Key] = {}

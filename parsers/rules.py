@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from parsers.events import Event
@@ -121,6 +121,12 @@ KEY_LENGTH = 4
 NUMBER_KEY = "#"
 VARIABLE_STARTS = frozenset("[0123456789")
 """A message that begins so may match a rule that its first characters do not tell: behind a tag, or with a number first."""
+
+
+@cache
+def dispatch(scope: Scope, *, whole: bool = False) -> "Dispatch":
+    """The one of this kind, for all streams: the rules are all there when the first stream is made."""
+    return Dispatch(scope, whole=whole)
 
 
 class Dispatch:

@@ -16,11 +16,9 @@ from parsers.events import (
     TransportError,
     UncaughtException,
 )
-from parsers.framing import Framed, Framing
+from parsers.framing import Framed, Framing, repetitions
 from parsers.header import (
     ALARMING,
-    BAR_THEN_HEADER,
-    BEFORE_HEADER,
     BRACKETED_LEVEL,
     BRACKETED_SOURCE,
     BRACKETED_TIME,
@@ -34,7 +32,9 @@ from parsers.header import (
     Head,
     LogClock,
     Origin,
+    late_header,
     native_head,
+    place,
     strip_broken_colour,
     strip_colour,
 )
@@ -42,7 +42,7 @@ from parsers.jsonlog import json_record
 from parsers.lines import LineBuffer
 from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
-from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope
+from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
 
 _PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
@@ -58,10 +58,6 @@ _TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
-
-
-_RAY_MARK = "[repeated "
-_RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
 # Events for which it matters what was answered before.
 _AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats))
 # Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
@@ -72,16 +68,31 @@ Found: TypeAlias = tuple[Event, Head]
 
 
 @dataclass(slots=True)
-class _Record:
+class Record:
     """The last record of a process, to which its further lines belong; `raised` when a traceback has begun in it."""
 
-    key: tuple[float | None, str]
+    key: tuple[float | None, int]
     event: Event | None
     raised: bool = False
 
 
 class LogStream:
     """Turns the bytes of one log into events. Nothing in the bytes can make it raise."""
+
+    STATE = (
+        "levels",
+        "unrecognised",
+        "rule_errors",
+        "runtime",
+        "own_levels",
+        "clock",
+        "_buffer",
+        "_returns",
+        "_responses_in_order",
+        "_last_records",
+        "_open_tracebacks",
+        "_explained",
+    )
 
     def __init__(self, year: int, month: int = 12) -> None:
         """`year` and `month` are those of the last line; most headers print no year."""
@@ -92,12 +103,12 @@ class LogStream:
         self.own_levels: set[str] = set()
         """Levels of records behind the engine's own header, not the server's."""
         self.clock = LogClock(year, month)
-        self._records = Dispatch(Scope.RECORD)
-        self._continuations = Dispatch(Scope.CONTINUATION)
-        self._exceptions = Dispatch(Scope.EXCEPTION)
-        self._bare = Dispatch(Scope.BARE)
-        self._bare_lines = Dispatch(Scope.BARE, whole=True)
-        self._framing = Framing()
+        self._records = dispatch(Scope.RECORD)
+        self._continuations = dispatch(Scope.CONTINUATION)
+        self._exceptions = dispatch(Scope.EXCEPTION)
+        self._bare = dispatch(Scope.BARE)
+        self._bare_lines = dispatch(Scope.BARE, whole=True)
+        self.framing = Framing()
         self._buffer = LineBuffer()
         self._returns = CarriageReturns()
         self._requests = access.Requests()
@@ -107,12 +118,17 @@ class LogStream:
         self._origins: dict[tuple[str | None, str | None], Origin] = {}
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
-        self._last_records: dict[str, _Record] = {}
+        self._last_records: dict[str, Record] = {}
         self._open_tracebacks: set[str] = set()
         self._explained = False
         self._wrapped_time: str | None = None
         self._nesting = 0
         self._glued: list[str] = []
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a last line that is not complete."""
+        return self._buffer.unfinished
 
     @property
     def cut_lines(self) -> int:
@@ -204,7 +220,7 @@ class LogStream:
 
     def _physical_line(self, line: str) -> None:
         """A line with carriage returns, or one that may continue a record whose last line had one."""
-        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
+        if self._nesting < _NESTING_LIMIT and (framed := self.framing.unwrap(line)):
             self._unwrapped(framed)
             return
         parts, goes_on = self._returns.split(line)
@@ -220,7 +236,7 @@ class LogStream:
         self.levels[UNKNOWN_LEVEL] = min(self.levels[UNKNOWN_LEVEL], headless + 1)  # a redrawn bar is one physical line
         if goes_on:
             last = first if first and first[4] else HEADER.match(parts[-1])
-            key = (last[4], last[5]) if last and last[4] else None
+            key = (last[4], place(last[5])) if last and last[4] else None
             self._returns.goes_on((last[1] or "") + (last[2] or "") if last else "", key)
 
     def _line(self, line: str) -> None:
@@ -248,7 +264,7 @@ class LogStream:
             self._server_line(line, found.end(), self._head(process, identity, level))
             return
         self.own_levels.add(level)
-        continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, where))
+        continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, place(where)))
         record = self._further_line if continued else self._record
         record(line, found.end(), self._head(process, identity, level, stamp, where))
 
@@ -310,7 +326,7 @@ class LogStream:
             self.unrecognised[head.level] += event is None
         if len(self._last_records) >= _PROCESS_LIMIT:
             self._last_records.clear()
-        self._last_records[head.origin.who] = _Record((head.time, head.where), event, line.startswith(_TRACEBACK, start))
+        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, line.startswith(_TRACEBACK, start))
 
     def _goes_on(self, line: str, start: int, head: Head) -> bool:
         """Take a further line of the alarming record before; False when it is of another.
@@ -318,7 +334,7 @@ class LogStream:
         Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent.
         """
         record = self._last_records.get(head.origin.who)
-        if record is None or record.key != (head.time, head.where):
+        if record is None or record.key != (head.time, place(head.where)):
             return False
         if record.raised:
             self._match(self._exceptions, line, start, replace(head, parent=record.event))
@@ -328,25 +344,17 @@ class LogStream:
 
     def _wrapped(self, line: str) -> bool:
         """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
-        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
+        if self._nesting < _NESTING_LIMIT and (framed := self.framing.unwrap(line)):
             self._unwrapped(framed)
             return True
         return line.startswith("{") and self._json(line)
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with the engine's header: of another library, or of nobody."""
-        if "] " in line and (header := self._late_header(line)):
+        if "] " in line and (header := late_header(line)):
             self._glued.append(header)
         else:
             self._foreign(line)
-
-    @staticmethod
-    def _late_header(line: str) -> str:
-        """The record behind a progress bar that has no line break, or behind what a user or a tool put before the header."""
-        if ("it]" in line or "/s]" in line) and (bar := BAR_THEN_HEADER.search(line)) and FULL_HEADER.match(line, bar.end()):
-            return line[bar.end() :]
-        before = BEFORE_HEADER.match(line)
-        return before[1] + line[before.end() :] if before else ""
 
     def _unwrapped(self, framed: Framed) -> None:
         if framed.line is None:
@@ -456,7 +464,7 @@ class LogStream:
                     self._emit(event, head)
                 else:
                     self._found.append((event, head))
-                if end < len(line) and type(event) in _EACH_COUNTS and (more := _repetitions(line, end) - 1):
+                if end < len(line) and type(event) in _EACH_COUNTS and (more := repetitions(line, end) - 1):
                     self._found += [(event, head)] * more
             return event
         return None
@@ -479,10 +487,3 @@ class LogStream:
             self._found.append((HttpResponses(counts), head))
             for code in counts:
                 responses[code] = 0
-
-
-def _repetitions(line: str, start: int) -> int:
-    """For how many lines of other Ray workers this one stands: `... [repeated 7x across cluster]`."""
-    at = line.rfind(_RAY_MARK, start)
-    found = _RAY.match(line, at) if at >= 0 else None
-    return int(found[1]) if found else 1

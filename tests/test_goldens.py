@@ -34,13 +34,13 @@ def test_exposition_is_the_golden_one(name: str, pytestconfig: pytest.Config) ->
     assert golden.read_text(encoding="utf-8") == text
 
 
-def _docker(line: bytes) -> list[bytes]:
+def docker(line: bytes) -> list[bytes]:
     """A line as Docker's json-file driver keeps it."""
     entry = {"log": line.decode("utf-8", "replace"), "stream": "stdout", "time": "2026-07-14T03:12:07.123456789Z"}
     return [json.dumps(entry, separators=(",", ":")).encode() + b"\n"]
 
 
-def _cri(line: bytes) -> list[bytes]:
+def cri(line: bytes) -> list[bytes]:
     """A line as containerd and CRI-O keep it: a long one in parts."""
     text = line.decode("utf-8", "replace").removesuffix("\n")
     parts = [text[start : start + 100] for start in range(0, len(text), 100)] or [""]
@@ -48,7 +48,7 @@ def _cri(line: bytes) -> list[bytes]:
     return [f"2026-07-14T03:12:07.123456789Z stdout {tag} {part}\n".encode() for tag, part in zip(tags, parts, strict=True)]
 
 
-@pytest.mark.parametrize("wrap", [_docker, _cri])
+@pytest.mark.parametrize("wrap", [docker, cri])
 @pytest.mark.parametrize("name", PLAIN_LOGS)
 def test_a_wrapped_log_tells_the_same(name: str, wrap: Callable[[bytes], list[bytes]]) -> None:
     """In colour or not: only the times are the runtime's."""

@@ -57,6 +57,6 @@ def test_zone_of_a_history_is_learnt_from_when_the_file_was_written(tmp_path: Pa
     log.write_text("\n".join((logo(), core(), READY, stats("11:33:20"))) + "\n")
     os.utime(log, (NOW + 3, NOW + 3))
     daemon = Daemon(from_flags(None, logs=[str(log)]))
-    (snapshot,) = daemon.snapshot()
+    (snapshot,) = daemon.snapshot().sources
 
     assert [NOW] == [each.value for each in snapshot.samples if each.family == "stats_timestamp_seconds"]

@@ -50,8 +50,8 @@ def test_a_source_whose_samples_cannot_be_had_costs_no_other(tmp_path: typing.An
     for name in ("good", "bad"):
         (tmp_path / f"{name}.log").write_text(f"{logo()}\n{READY}\n")
     daemon = Daemon(from_flags(None, logs=[str(tmp_path / "good.log"), str(tmp_path / "bad.log")]))
-    monkeypatch.setattr(daemon.sources[1].source.engine, "samples", broken)
-    good, bad = daemon.snapshot()
+    monkeypatch.setattr(daemon.sources["bad"].source.engine, "samples", broken)
+    good, bad = daemon.snapshot().sources
 
     assert {"engine_starts_total", "source_up"} <= {each.family for each in good.samples}
     assert {"source_up": 1, "source_faults_total": 1} == {
@@ -75,8 +75,8 @@ def test_names_of_processes_do_not_fill_the_memory() -> None:
     reading = Reading().feed(logo(), core(), READY)
     reading.feed(*(line("Graph capturing finished in 3 secs, took 0.5 GiB", f"Worker_TP{number} pid={number}") for number in range(5000)))
 
-    (stream,) = reading.source._streams.values()
-    assert len(stream._origins) == 1024
+    (log,) = reading.source._files.values()
+    assert len(log.stream._origins) == 1024
     assert SERIES_LIMIT == len(reading.series("engine_memory_bytes"))
     assert 0 == reading.value("source_faults_total")
 
