@@ -18,13 +18,14 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         _NOTE,
-        "Every family has the label `source`; those about an engine `runtime`, too, and static labels of the configuration come after these.",
+        "Families about an engine have the labels `source` and `runtime`, those about its files `source`; static labels of the configuration come",
+        "after these. Families about the exporter itself have none of them.",
         "",
         "| family | kind | labels | meaning |",
         "|---|---|---|---|",
     ]
     for name, family in FAMILIES.items():
-        labels = ", ".join(f"`{label}`" for label in family.labels)
+        labels = ", ".join(f"`{label}`" for label in (*family.common, *family.labels))
         lines.append(f"| `{PREFIX}{name}` | {family.kind} | {labels} | {_cell(family.help)} |")
     return "\n".join([*lines, ""])
 

@@ -53,7 +53,9 @@ def main() -> None:
 @_source_options
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
 @click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
-@click.option("--state-file", type=click.Path(path_type=Path), help="Not used by this version: counters begin at 0 at each start.")
+@click.option(
+    "--state-file", type=click.Path(path_type=Path), help="Where to keep what was read and counted; without, a restart reads anew."
+)
 @click.option("--log.level", "log_level", help="debug, info (default), warning or error.")
 @click.option("--log.format", "log_format", help="logfmt (default) or json.")
 def run(
@@ -70,24 +72,29 @@ def run(
     log_format: str | None,
 ) -> None:
     """Follow logs and serve their metrics until SIGTERM."""
-    from exporter.config import ConfigError, from_flags, load
+    from exporter.checkpoint import StateInUseError
+    from exporter.config import Config, ConfigError, from_flags, load
     from exporter.serve import ListenError, serve
 
     defaults = {"name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect}
-    try:
-        settings = from_flags(
+
+    def settings() -> Config:
+        return from_flags(
             load(config) if config else None,
             logs=logs,
             listen_address=listen_address,
             telemetry_path=telemetry_path,
+            state_file=state_file,
             log_level=log_level,
             log_format=log_format,
             source_defaults={key: value for key, value in defaults.items() if value is not None},
         )
-        serve(settings, state_file_given=state_file is not None)
+
+    try:
+        serve(settings(), settings)
     except ConfigError as error:
         _fail(str(error))
-    except ListenError as error:
+    except (ListenError, StateInUseError) as error:
         _fail(str(error), FAILURE)
 
 

@@ -1,12 +1,11 @@
 """The configuration: a YAML file, command-line flags, or both."""
 
-import glob
 import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +25,6 @@ from exporter.config_errors import (
     as_written,
     fault_of,
     faults_across,
-    paths_of,
 )
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
@@ -100,10 +98,14 @@ def _source_name(text: str) -> str:
     return text
 
 
-def _log_path(text: str, info: ValidationInfo) -> str:
+def _path(text: str, info: ValidationInfo) -> str:
     if not text or CONTROL.search(text):
         raise ValueError("a path must not be empty or hold control characters")
-    return text if text == STDIN else os.path.join(info.context or "", text)
+    return os.path.join(info.context or "", text)
+
+
+def _log_path(text: str, info: ValidationInfo) -> str:
+    return text if text == STDIN else _path(text, info)
 
 
 def _timezone(text: str) -> str:
@@ -160,9 +162,9 @@ class LogConfig(_Section):
 
 
 class SourceConfig(_Section):
-    """One source: the log files of one engine."""
+    """One source: the log files of one engine, or of many under kubelet's directories."""
 
-    name: Annotated[str, AfterValidator(_source_name)]
+    name: Annotated[str, AfterValidator(_source_name)] = ""
     paths: Annotated[tuple[LogPath, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
     start_at: Literal["beginning", "end"] = "beginning"
     pd_role: Literal["prefill", "decode", "both", "none"] | None = None
@@ -170,12 +172,24 @@ class SourceConfig(_Section):
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
 
+    @property
+    def given_name(self) -> str:
+        """The name that the user gave, empty when it comes from the path."""
+        return self.name if "name" in self.model_fields_set else ""
+
+    def named(self, name: str) -> Self:
+        """A copy with a name that was not given."""
+        copy = self.model_copy(update={"name": name})
+        copy.model_fields_set.discard("name")
+        return copy
+
 
 class Config(_Section):
     """The whole configuration."""
 
     web: WebConfig = WebConfig()
     log: LogConfig = LogConfig()
+    state_file: Annotated[str, AfterValidator(_path)] | None = None
     sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
 
 
@@ -189,7 +203,7 @@ KEYS: dict[str | int, Sequence[str]] = {
 
 
 def load(path: Path) -> Config:
-    """Read a configuration file; relative log paths are relative to its directory."""
+    """Read a configuration file; relative paths in it are relative to its directory."""
     document = Document(path)
     config, faults = _check(document.data, os.path.dirname(path))
     if config is None or faults or document.faults:
@@ -205,11 +219,12 @@ def from_flags(
     telemetry_path: str | None = None,
     log_level: str | None = None,
     log_format: str | None = None,
+    state_file: str | os.PathLike[str] | None = None,
     source_defaults: Mapping[str, str | None] | None = None,
 ) -> Config:
     """Apply command-line flags to a configuration, if there is one.
 
-    Each of `logs` adds one source, which has all the files of its glob. `source_defaults` are settings of these
+    Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
     sources by the name of the key (pd_role, pd_expect, start_at, timezone, and name with one log). None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
@@ -217,13 +232,16 @@ def from_flags(
         raise ConfigError(f"{_flag((next(iter(settings)),))}: needs --log")
     if "name" in settings and len(logs) > 1:
         raise ConfigError("--name: needs exactly one --log")
-    raw: dict[str, Any] = base.model_dump() if base else {"web": {}, "log": {}, "sources": ()}
-    known = len(raw["sources"])
+    # Without what is not set: a name that was not given stays one that was not given.
+    raw: dict[str, Any] = base.model_dump(exclude_unset=True) if base else {}
+    known = len(raw.get("sources", ()))
     web = {"listen_address": listen_address, "telemetry_path": telemetry_path}
     log = {"level": log_level, "format": log_format}
-    raw["web"] |= {key: value for key, value in web.items() if value is not None}
-    raw["log"] |= {key: value for key, value in log.items() if value is not None}
-    raw["sources"] = [*raw["sources"], *({**settings, "paths": _expand(text, i)} for i, text in enumerate(logs))]
+    raw["web"] = raw.get("web", {}) | {key: value for key, value in web.items() if value is not None}
+    raw["log"] = raw.get("log", {}) | {key: value for key, value in log.items() if value is not None}
+    raw["sources"] = [*raw.get("sources", ()), *({**settings, "paths": [text]} for text in logs)]
+    if state_file is not None:
+        raw["state_file"] = os.fspath(state_file)
     config, faults = _check(raw)
     if config is None or faults:
         fault = faults[0]
@@ -242,24 +260,14 @@ def _flag(location: Location, known: int = 0) -> str:
     return f"--{str(location[-1]).replace('_', '-')}"
 
 
-def _expand(text: str, index: int) -> list[str]:
-    """Expand a glob now; a plain path stays, since the file may appear later."""
-    if not glob.has_magic(text) or os.path.lexists(text) or CONTROL.search(text):
-        return [text]
-    matches = sorted(path for path in glob.glob(text) if not os.path.isdir(path))
-    if not matches:
-        raise ConfigError(f"--log[{index}]: no file matches the pattern")
-    return matches
-
-
 def _check(raw: Mapping[str, object], directory: str = "") -> tuple[Config | None, list[Fault]]:
     sources = raw.get("sources")
     faults: list[Fault] = []
     if isinstance(sources, list):
         faults += faults_across(sources)
-        raw = {**raw, "sources": _with_names([_with_paths(source) for source in sources])}
+        raw = {**raw, "sources": [_with_paths(source) for source in sources]}
     try:
-        return Config.model_validate(raw, context=directory), faults
+        return _with_names(Config.model_validate(raw, context=directory)), faults
     except ValidationError as error:
         for item in error.errors(include_url=False):
             location = item["loc"] = as_written(item["loc"], sources)
@@ -275,12 +283,11 @@ def _with_paths(source: object) -> object:
     return rest if source["path"] is None else {**rest, "paths": [source["path"]]}
 
 
-def _with_names(sources: list[object]) -> list[object]:
+def _with_names(config: Config) -> Config:
     """Name the sources that have no name after the stem of their first path: `engine`, `engine-2`."""
-    taken = {source["name"] for source in sources if isinstance(source, dict) and isinstance(source.get("name"), str)}
-    named = list(sources)
-    for index, source in enumerate(sources):
-        if isinstance(source, dict) and source.get("name") is None:
-            first = next(iter(paths_of(source)), "")
-            named[index] = {**source, "name": name_of(str(first), taken)}
-    return named
+    taken = {source.given_name for source in config.sources}
+    return config.model_copy(
+        update={
+            "sources": tuple(source if source.given_name else source.named(name_of(source.paths[0], taken)) for source in config.sources)
+        }
+    )

@@ -38,7 +38,7 @@ def run_demo(listen_address: str, *, speed: float) -> None:
         for writer in writers:
             writer.start()
         try:
-            serve(config)
+            serve(config, lambda: config)
         finally:
             stop.set()
             for writer in writers:

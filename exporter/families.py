@@ -1,4 +1,4 @@
-"""The metric contract: every family with its labels and what exactly it counts. `source` and `runtime` come first everywhere."""
+"""The metric contract: every family with its labels and what exactly it counts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,13 +8,13 @@ PREFIX = "inferlog_"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric family; `labels` are those beyond `source` and `runtime`."""
+    """One metric family; `labels` are those of its own, behind `common` and the static ones of the configuration."""
 
     kind: Literal["counter", "gauge"]
     labels: tuple[str, ...]
     help: str
-    own: bool = False
-    """About the exporter and its files, not about an engine: no `runtime` label."""
+    common: tuple[str, ...] = ("source", "runtime")
+    """What it is about: an engine of a source, the files of a source, or (without any) the exporter itself."""
 
 
 def _counter(labels: str, text: str) -> Family:
@@ -25,8 +25,12 @@ def _gauge(labels: str, text: str) -> Family:
     return Family("gauge", tuple(labels.split()), text)
 
 
-def _own(kind: Literal["counter", "gauge"], labels: str, text: str) -> Family:
-    return Family(kind, tuple(labels.split()), text, own=True)
+def _source(kind: Literal["counter", "gauge"], text: str) -> Family:
+    return Family(kind, (), text, common=("source",))
+
+
+def _exporter(kind: Literal["counter", "gauge"], labels: str, text: str) -> Family:
+    return Family(kind, tuple(labels.split()), text, common=())
 
 
 FAMILIES: dict[str, Family] = {
@@ -137,12 +141,19 @@ FAMILIES: dict[str, Family] = {
     "unrecognised_lines_total": _counter("level", "Warnings and errors that no rule knew."),
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
-    "source_up": _own("gauge", "", "1 when the log is open."),
-    "source_faults_total": _own("counter", "", "Reads and events that ended in a fault of this exporter: a bug, please report it."),
-    "series_dropped_total": _own("counter", "", "Series that were left out because a family of the source had 1,000 already."),
-    "source_lag_bytes": _own("gauge", "", "Bytes of the log that are not read yet."),
-    "source_read_bytes_total": _own("counter", "", "Bytes read from the log since this exporter started."),
-    "source_rotations_total": _own("counter", "", "Times that another file took the log's place."),
-    "source_truncations_total": _own("counter", "", "Times that the log got shorter."),
-    "source_lost_bytes_total": _own("counter", "", "Bytes known to be lost to rotation or truncation."),
+    "source_up": _source("gauge", "1 when the log is open."),
+    "source_faults_total": _source("counter", "Reads and events that ended in a fault of this exporter: a bug, please report it."),
+    "series_dropped_total": _source("counter", "Series that were left out because a family of the source had 1,000 already."),
+    "source_lag_bytes": _source("gauge", "Bytes of the log that are not read yet."),
+    "source_read_bytes_total": _source("counter", "Bytes of the log that were read, up to the end of the last complete line."),
+    "source_rotations_total": _source("counter", "Times that another file took the log's place."),
+    "source_truncations_total": _source("counter", "Times that the log got shorter."),
+    "source_lost_bytes_total": _source("counter", "Bytes known to be lost to rotation or truncation."),
+    "checkpoint_timestamp_seconds": _exporter("gauge", "", "When the state file was last written; absent without one."),
+    "checkpoint_failures_total": _exporter(
+        "counter", "", "Times that the state file could not be written: after a restart what was counted since is counted again."
+    ),
+    "config_last_reload_successful": _exporter("gauge", "", "1 when the configuration in force is the one last asked for."),
+    "config_last_reload_success_timestamp_seconds": _exporter("gauge", "", "When the configuration in force was read."),
+    "build_info": _exporter("gauge", "version", "The version of this exporter."),
 }

@@ -1,19 +1,29 @@
 """The daemon as a process: sockets, signals, logging, and an orderly end."""
 
+import asyncio
 import logging
 import signal
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
 
-from exporter.config import Config, parse_listen_address
+from exporter.checkpoint import StateFile
+from exporter.config import Config, ConfigError, parse_listen_address
 from exporter.daemon import Daemon
 from exporter.exposition import SnapshotCollector
 from exporter.own_log import set_up_logging
 from exporter.version import VERSION
 from exporter.web import make_app
+
+_TICK_SECONDS = 1.0
+_GRACE_SECONDS = 1
+"""How long an end waits for answers that are being written."""
 
 logger = logging.getLogger("inferlog")
 
@@ -40,32 +50,57 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def serve(config: Config, *, state_file_given: bool = False) -> None:
-    """Follow and serve until SIGTERM or SIGINT. Raises ListenError."""
+class _QuietServer(uvicorn.Server):
+    """Wakes once a second, for the date in the answers; uvicorn's own loop looks ten times a second whether it should end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+
+def serve(config: Config, reread: Callable[[], Config]) -> None:
+    """Follow and serve until SIGTERM or SIGINT; `reread` gives the configuration anew, or raises ConfigError.
+
+    Raises ListenError and StateInUseError.
+    """
     set_up_logging(config.log.level, config.log.format)
-    with listen(config.web.listen_address) as listener:
-        daemon = Daemon(config)
+    with listen(config.web.listen_address) as listener, _state_file(config.state_file) as state_file:
+        daemon = Daemon(config, state_file)
+        reload = Reload(daemon, config, reread)
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(daemon.snapshot))
         registry.register(PROCESS_COLLECTOR)
         registry.register(PLATFORM_COLLECTOR)
         app = make_app(
-            registry,
-            lambda: daemon.ready,
-            telemetry_path=config.web.telemetry_path,
-            sources=[source.name for source in config.sources],
+            registry, lambda: daemon.ready, reload, telemetry_path=config.web.telemetry_path, sources=lambda: daemon.source_names
         )
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+        server = _QuietServer(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS)
+        )
 
         def end(number: int, frame: FrameType | None) -> None:
             server.should_exit = True
 
-        signal.signal(signal.SIGHUP, _on_hangup)
+        def hang_up(number: int, frame: FrameType | None) -> None:
+            # Not here: the lock that it needs may be held by the code that the signal interrupted.
+            threading.Thread(target=reload, name="reload", daemon=True).start()
+
+        signal.signal(signal.SIGHUP, hang_up)
         # uvicorn has handlers of its own while it runs, and raises the signal once more when it has ended.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        if state_file_given:
-            logger.warning("--state-file is not used by this version: counters begin at 0 at each start")
         logger.info("inferlog %s listens on %s, sources: %s", VERSION, listener.getsockname()[:2], len(config.sources))
         daemon.start()
         try:
@@ -75,5 +110,36 @@ def serve(config: Config, *, state_file_given: bool = False) -> None:
     logger.info("stopped")
 
 
-def _on_hangup(number: int, frame: FrameType | None) -> None:
-    logger.warning("SIGHUP: the configuration is not reloaded by this version")
+@contextmanager
+def _state_file(path: str | None) -> Iterator[StateFile | None]:
+    """The state file of this process, if it has one. Raises StateInUseError."""
+    if path is None:
+        yield None
+        return
+    with closing(StateFile(Path(path))) as state_file:
+        yield state_file
+
+
+class Reload:
+    """Reads the configuration again; a bad one leaves the old one in force."""
+
+    def __init__(self, daemon: Daemon, config: Config, reread: Callable[[], Config]) -> None:
+        self._daemon = daemon
+        self._config = config
+        self._reread = reread
+        self._one_at_a_time = threading.Lock()
+
+    def __call__(self) -> str:
+        """Why it was not reloaded, empty when it was."""
+        with self._one_at_a_time:
+            try:
+                config = self._reread()
+            except ConfigError as error:
+                self._daemon.reload_failed(str(error))
+                return str(error)
+            for key in ("web", "state_file"):
+                if getattr(config, key) != getattr(self._config, key):
+                    logger.warning("%s: a change takes a restart", key)
+            set_up_logging(config.log.level, config.log.format)
+            self._daemon.reload(config)
+        return ""

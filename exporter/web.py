@@ -27,8 +27,18 @@ class _Named:
                 yield metric
 
 
-def make_app(registry: CollectorRegistry, ready: Callable[[], bool], *, telemetry_path: str, sources: list[str]) -> FastAPI:
-    """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell."""
+def make_app(
+    registry: CollectorRegistry,
+    ready: Callable[[], bool],
+    reload: Callable[[], str],
+    *,
+    telemetry_path: str,
+    sources: Callable[[], list[str]],
+) -> FastAPI:
+    """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell.
+
+    `reload` reads the configuration again and says why it could not.
+    """
     app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
@@ -49,9 +59,16 @@ def make_app(registry: CollectorRegistry, ready: Callable[[], bool], *, telemetr
     async def is_ready() -> Response:
         return PlainTextResponse("inferlog is ready\n") if ready() else _reading()
 
+    @app.post("/-/reload")
+    def reload_configuration() -> Response:
+        reason = reload()
+        return PlainTextResponse(
+            f"configuration not reloaded: {reason}\n" if reason else "configuration reloaded\n", 500 if reason else 200
+        )
+
     @app.api_route("/", methods=["GET", "HEAD"])
     async def landing() -> Response:
-        return HTMLResponse(landing_page(telemetry_path, sources))
+        return HTMLResponse(landing_page(telemetry_path, sources()))
 
     return app
 

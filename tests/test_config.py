@@ -32,6 +32,7 @@ web:
   listen_address: "[::1]:9000"
   telemetry_path: /m
 log: {level: debug, format: json}
+state_file: inferlog.state
 sources:
   - name: decode-0
     paths: [/logs/engine.log, more/engine.err, "-"]
@@ -53,6 +54,7 @@ class TestLoad:
 
         decode, prefill = config.sources
         assert (config.web.listen_address, config.web.telemetry_path) == ("[::1]:9000", "/m")
+        assert config.state_file == f"{tmp_path}/inferlog.state"
         assert (config.log.level, config.log.format) == ("debug", "json")
         assert decode.model_dump() == {
             "name": "decode-0",
@@ -151,6 +153,10 @@ BAD = [
     ("sources:\n  - name: a", "2:5: sources[0].paths: a source needs 'path' or 'paths'"),
     ("sources: [{paths: []}]", "1:19: sources[0].paths: a source needs 'path' or 'paths'"),
     (PATH + "paths: [b.log]", "3:12: sources[0].paths: give 'path' or 'paths', not both"),
+    (SOURCE + "state_file: ''", "2:13: state_file: a path must not be empty or hold control characters"),
+    (SOURCE + 'state_file: "a\\tb"', "2:13: state_file: a path must not be empty or hold control characters"),
+    (SOURCE + "state_file: [a]", "2:13: state_file: expected a text, not a list"),
+    (SOURCE + "statefile: a", "2:1: key 'statefile': unknown key; did you mean 'state_file'?"),
     ("sources: [{path: ''}]", "1:18: sources[0].path: a path must not be empty or hold control characters"),
     ("sources: [{path: -}, {paths: [-]}]", None),
     ('sources: [{path: "-"}, {paths: [b, "-"]}]', "1:36: sources[1].paths[1]: standard input is read already"),
@@ -260,23 +266,22 @@ def test_a_path_with_nul_is_told() -> None:
 
 
 class TestFromFlags:
-    def test_each_log_is_a_source(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A glob becomes the sorted files of one source; a plain path need not exist."""
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "w.d").mkdir()
-        for name in ("w2.log", "w1.log", "odd[1].log"):
-            (tmp_path / name).touch()
-
-        config = from_flags(None, logs=["w*", "x/engine.log", "y/engine.log", "-", "odd[1].log", "\udcff"])
+    def test_each_log_is_a_source(self) -> None:
+        """A glob stays one and gives the name by what it says itself; neither its files nor a plain path need exist."""
+        logs = ["w*", "/logs/*.log", "*.log", "/var/log/*/vllm-*.log"]
+        config = from_flags(None, logs=[*logs, "x/engine.log", "y/engine.log", "-", "\udcff"])
 
         assert [(source.name, source.paths) for source in config.sources] == [
-            ("w1", ("w1.log", "w2.log")),
+            ("w", ("w*",)),
+            ("logs", ("/logs/*.log",)),
+            ("source", ("*.log",)),
+            ("vllm", ("/var/log/*/vllm-*.log",)),
             ("engine", ("x/engine.log",)),
             ("engine-2", ("y/engine.log",)),
             ("stdin", ("-",)),
-            ("odd-1-", ("odd[1].log",)),
-            ("source", ("\udcff",)),
+            ("source-2", ("\udcff",)),
         ]
+        assert {source.given_name for source in config.sources} == {""}
 
     def test_flags_override_the_file(self, tmp_path: Path) -> None:
         """Flags win over the file, their sources come after its sources, and the rest of the file stays."""
@@ -289,12 +294,15 @@ class TestFromFlags:
             telemetry_path="/t",
             log_level="error",
             log_format="logfmt",
+            state_file=Path("flag.state"),
             source_defaults={"pd_role": "prefill", "pd_expect": "mixed", "start_at": "end", "name": None},
         )
 
         assert config.web.model_dump() == {"listen_address": ":1", "telemetry_path": "/t"}
         assert config.log.model_dump() == {"level": "error", "format": "logfmt"}
+        assert config.state_file == "flag.state"
         assert config.sources[:2] == base.sources
+        assert [source.given_name for source in config.sources] == ["decode-0", "", ""]
         added = config.sources[2]
         assert (added.name, added.pd_role, added.pd_expect, added.start_at) == ("decode-0-2", "prefill", "mixed", "end")
 
@@ -307,8 +315,8 @@ class TestFromFlags:
         ("flags", "message"),
         [
             ({"logs": []}, "--log: at least one source is needed"),
-            ({"logs": ["nope*"]}, "--log[0]: no file matches the pattern"),
-            ({"logs": ["a", "nope[12]"]}, "--log[1]: no file matches the pattern"),
+            ({"logs": ["a", "nope*", "nope*"]}, "--log[2]: this log is read already"),
+            ({"logs": ["a"], "state_file": ""}, "--state-file: a path must not be empty or hold control characters"),
             ({"logs": ["-", "-"]}, "--log[1]: standard input is read already"),
             ({"logs": [""]}, "--log[0]: a path must not be empty or hold control characters"),
             ({"logs": ["a\0*"]}, "--log[0]: a path must not be empty or hold control characters"),
@@ -373,7 +381,8 @@ class TestParseListenAddress:
 
 
 def test_reserved_labels_are_label_names() -> None:
-    """The product's own labels are what Prometheus takes as names."""
+    """The product's own labels are what Prometheus takes as names; those of a container are free to be given."""
+    assert not {"namespace", "pod", "container"} & RESERVED_LABELS
     assert {"source", "runtime", "version", "connector", "phase", "le", "job"} <= RESERVED_LABELS
     assert all(name.isidentifier() for name in RESERVED_LABELS)
 
@@ -385,7 +394,9 @@ SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["decode", "-", "a.log", "+08:00", ":1", "debug"]),
 )
-WORDS = "web listen_address telemetry_path log level format sources name path paths start_at pd_role pd_expect timezone labels le x"
+WORDS = (
+    "web state_file listen_address telemetry_path log level format sources name path paths start_at pd_role pd_expect timezone labels le x"
+)
 KEYS = st.sampled_from(WORDS.split())
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6), max_leaves=24)
 SOURCES = st.fixed_dictionaries({"sources": st.lists(st.dictionaries(KEYS, TREES, max_size=6), max_size=4)})

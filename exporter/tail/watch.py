@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
+import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final
-
-from watchdog.events import (
-    DirDeletedEvent,
-    FileAttribEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from exporter.tail._siblings import is_rotated
 from exporter.tail._source import Identity, identity
 
 if sys.platform == "linux":
-    from exporter.tail._inotify import CalmObserver as Observer
-else:
-    from watchdog.observers import Observer
+    from exporter.tail._inotify import CalmInotify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from watchdog.observers.api import BaseObserver, ObservedWatch
+    from watchdog.observers.inotify_c import InotifyEvent, WatchDescriptor
 
 logger = logging.getLogger("inferlog.tail")
 
-_EVENTS: Final[list[type[FileSystemEvent]]] = [
-    # A filter, and so also the kernel's mask: opened, read and closed-without-write are what our own reads cause.
-    FileModifiedEvent,
-    FileCreatedEvent,
-    FileMovedEvent,
-    FileDeletedEvent,
-    FileAttribEvent,  # chmod after create makes a log readable
-    DirDeletedEvent,
-]
 _RETRY_SECONDS: Final = 1.0
+_SHORT_RETRY_SECONDS: Final = 10.0
+_LOOKS_A_SECOND: Final = 100
+"""A look costs a system call (2 us) for each directory: this many each second cost 0.02 CPU s a minute."""
 _MOST_LINKS: Final = 40
+_NUMBER: Final = re.compile(r"[.-]\d")
 
 
 class Watcher:
     """Waits until a log may have changed; this base knows only wake() and the clock."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        """Watch the logs at `paths`, which need not exist."""
-        self._paths = [os.path.abspath(path) for path in paths]
+    polling = True
+    """Whether changes may go unseen, so that the logs should be looked at often."""
+
+    def __init__(self, paths: Iterable[str | Path], directories: Iterable[str] = ()) -> None:
+        """Watch as by watch()."""
         self._changed = threading.Event()
+        self._entries = threading.Event()
+        self._given = tuple(paths), tuple(directories)
+        self._wanted = _wanted(*self._given)
 
     def start(self) -> None:
         """Begin to watch; OSError when that cannot be done here."""
+
+    def watch(self, paths: Iterable[str | Path], directories: Iterable[str] = ()) -> None:
+        """From now on watch these logs, and these directories for new entries; none need exist; from any thread."""
+        given = tuple(paths), tuple(directories)
+        if given == self._given:
+            return
+        wanted = _wanted(*given)
+        changed, self._given, self._wanted = wanted != self._wanted, given, wanted
+        if changed:
+            self._on_watch()
 
     def wait(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds; True when something may have changed since the last wait."""
@@ -67,6 +68,12 @@ class Watcher:
         self._changed.clear()
         return changed
 
+    def new_entries(self) -> bool:
+        """Whether the directories of watch() are known to have got or lost an entry since the last call."""
+        entries = self._entries.is_set()
+        self._entries.clear()
+        return entries
+
     def wake(self) -> None:
         """Make the current wait, or the next one, return True; from any thread."""
         self._changed.set()
@@ -74,6 +81,9 @@ class Watcher:
     def stop(self) -> None:
         """End watching and wake the waiter; may be called twice."""
         self.wake()
+
+    def _on_watch(self) -> None:
+        """Other logs are wanted."""
 
 
 class PollingWatcher(Watcher):
@@ -85,139 +95,215 @@ class PollingWatcher(Watcher):
         return True
 
 
-class EventWatcher(Watcher):
-    """Watches the directories of the logs, and of what they link to, through one inotify instance."""
+class _Directory(NamedTuple):
+    """What a directory is watched for."""
 
-    def __init__(self, paths: Iterable[Path], *, observer: Callable[[], BaseObserver] = Observer) -> None:
-        """Watch the logs at `paths`; `observer` makes the source of events."""
-        super().__init__(paths)
-        self._make_observer = observer
-        self._observer: BaseObserver | None = None
-        self._watches: dict[str, tuple[ObservedWatch, Identity]] = {}
+    path: str
+    identity: Identity
+    names: frozenset[str]
+    is_root: bool
+
+    def concerns(self, name: str) -> bool:
+        """Whether a name in it is a log, a link on the way to one, or a rotated generation."""
+        return name in self.names or any(
+            name[: match.start()] in self.names and is_rotated(name, name[: match.start()]) for match in _NUMBER.finditer(name)
+        )
+
+
+class EventWatcher(Watcher):
+    """Watches the directories of the logs, and of what they link to, through one inotify instance.
+
+    Directories are told apart by device and inode, for one may be reached by several paths, and one path may lead to
+    another directory later. All watching is done by the thread that waits; the others leave word.
+    """
+
+    polling = False
+
+    def __init__(
+        self,
+        paths: Iterable[str | Path],
+        directories: Iterable[str] = (),
+        *,
+        inotify: Callable[[], CalmInotify] | None = None,
+    ) -> None:
+        """Watch as by watch(); `inotify` makes the source of events."""
+        super().__init__(paths, directories)
+        self._make_inotify = inotify or _inotify
+        self._inotify: CalmInotify | None = None
         self._names: dict[str, set[str]] = {}
-        self._handler = _Handler(self._on_event)
+        self._seen: dict[str, Identity | None] = {}
+        self._watched: Mapping[WatchDescriptor, _Directory] = {}
+        self._gone: deque[WatchDescriptor] = deque()
         self._stale = threading.Event()
         self._next_look = 0.0
+        self._told = False
 
     def start(self) -> None:
-        """Begin to watch; OSError when there is no inotify instance or watch to be had."""
-        observer = self._make_observer()
-        observer.start()
-        self._observer = observer
-        try:
-            self._look()
-        except OSError:
-            self.stop()
-            raise
+        """Begin to watch; OSError when there is no inotify instance to be had."""
+        inotify = self._make_inotify()
+        inotify.start()
+        self._inotify = inotify
+        self._stale.set()
+        self._look()
 
     def wait(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds; True when something may have changed since the last wait."""
         end = time.monotonic() + timeout
         while True:
             now = time.monotonic()
-            if self._observer and (self._stale.is_set() or now >= self._next_look):
-                try:
-                    if self._look():
-                        self.wake()
-                except OSError as exc:
-                    logger.debug("cannot watch a directory, retrying: %s", exc)
-            # In slices: a directory that is not there yet, or was moved away, makes no event that we could get.
+            if (self._stale.is_set() or now >= self._next_look) and self._look():
+                self.wake()
+            # In slices: a directory that is not there yet makes no event that we could get.
             if super().wait(max(0.0, min(end - now, _RETRY_SECONDS))):
                 return True
             if time.monotonic() >= end:
-                return False
+                return self.polling
 
     def stop(self) -> None:
         """End watching and wake the waiter; may be called twice."""
-        observer, self._observer = self._observer, None
-        if observer:
-            observer.stop()
-            observer.join()
+        inotify, self._inotify = self._inotify, None
+        if inotify:
+            inotify.stop()
+            inotify.join()
         super().stop()
+
+    def _on_watch(self) -> None:
+        self._stale.set()
+        self.wake()
 
     def _look(self) -> bool:
         """Watch the directories that matter now; True when one was added, in which a log may have changed unseen."""
-        self._stale.clear()
-        self._next_look = time.monotonic() + _RETRY_SECONDS
-        observer = self._observer
-        if observer is None:
+        inotify = self._inotify
+        if inotify is None:
             return False
-        self._names = names = _names_by_directory(self._paths)
+        stale = self._stale.is_set()
+        self._stale.clear()
+        seen = {} if stale else {path: self._identity(path) for path in self._names}
         added = False
-        for directory in {*names, *self._watches}:
-            found = _readable_directory(directory) if directory in names else None
-            watch = self._watches.get(directory)
-            if watch and watch[1] != found:
-                del self._watches[directory]
-                observer.unschedule(watch[0])
-            if found and directory not in self._watches:
-                self._watches[directory] = observer.schedule(self._handler, directory, event_filter=_EVENTS), found
-                added = True
+        if stale or seen != self._seen or self.polling:
+            paths, roots = self._wanted
+            # A link that another directory has in the place of the old one may lead elsewhere.
+            self._names = _names_by_directory(paths)
+            for root in roots:
+                self._names.setdefault(root, set())
+            self._seen = {path: self._identity(path) for path in self._names}
+            added = self._watch_seen(inotify, frozenset(roots))
+        retry = _RETRY_SECONDS if not self.polling else _SHORT_RETRY_SECONDS
+        self._next_look = time.monotonic() + max(retry, len(self._names) / _LOOKS_A_SECOND)
         return added
 
-    def _on_event(self, event: FileSystemEvent) -> None:
-        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        if isinstance(event, DirDeletedEvent):
-            # Its watch is gone with it, and the inode number may come back for the directory made in its place.
-            watch = self._watches.get(paths[0])
-            if watch:
-                self._watches[paths[0]] = watch[0], (0, 0)
-                self._stale.set()
-                self.wake()
-        elif any(self._is_ours(path) for path in paths):
-            if not isinstance(event, FileModifiedEvent):
-                self._stale.set()  # a link may lead into another directory now
+    def _identity(self, path: str) -> Identity | None:
+        try:
+            found = identity(os.stat(path))
+        except OSError:
+            return None
+        # watchdog takes EACCES for success, and no event would ever come.
+        return found if self._seen.get(path) == found or (os.path.isdir(path) and os.access(path, os.R_OK)) else None
+
+    def _watch_seen(self, inotify: CalmInotify, roots: frozenset[str]) -> bool:
+        """Watch what was seen and nothing else; True when a watch was added."""
+        gone = {self._gone.popleft() for _ in range(len(self._gone))}
+        wanted: dict[Identity, _Directory] = {}
+        for path, found in self._seen.items():
+            if found:
+                known = wanted.get(found, _Directory(path, found, frozenset(), is_root=False))
+                wanted[found] = _Directory(known.path, found, known.names | self._names[path], known.is_root or path in roots)
+        watches = {each.identity: watch for watch, each in self._watched.items() if watch not in gone}
+        for found in watches.keys() - wanted.keys():
+            # Before the others are added: a directory that was replaced in between has the watch of another already.
+            with contextlib.suppress(OSError):  # stopped meanwhile
+                inotify.remove(watches.pop(found))
+        new = [each for each in wanted.values() if each.identity not in watches]
+        self._watch_new(inotify, new, watches)
+        roots_before = {each.identity for watch, each in self._watched.items() if each.is_root and watch not in gone}
+        self._watched = {watch: wanted[found] for found, watch in watches.items()}
+        if any(each.is_root and each.identity not in roots_before for each in self._watched.values()):
+            self._entries.set()  # what came before the watch
+        return bool(new)
+
+    def _watch_new(self, inotify: CalmInotify, new: list[_Directory], watches: dict[Identity, WatchDescriptor]) -> None:
+        self.polling = False
+        for each in new:
+            try:
+                watches[each.identity] = inotify.add(each.path, self)
+            except OSError as error:
+                self._seen[each.path] = None  # so that the next look finds a change
+                if error.errno in {errno.ENOSPC, errno.ENOMEM}:
+                    self._poll(error)
+                    break
+                logger.debug("cannot watch a directory, retrying: %s", error)
+
+    def _poll(self, error: OSError) -> None:
+        self.polling = True
+        if not self._told:
+            self._told = True
+            logger.warning("not all directories can be watched (%s): polling too; see fs.inotify.max_user_watches", error)
+
+    def on_event(self, event: InotifyEvent) -> None:
+        """Take an event; called by the thread of inotify."""
+        directory = self._watched.get(event.wd)
+        if directory is None:
+            return
+        if not event.name:
+            # Of the directory itself, which may have been moved, or closed to us.
+            self._on_watch()
+            return
+        name = os.fsdecode(event.name)
+        if directory.concerns(name):
+            if (event.is_create or event.is_moved_to) and os.path.islink(os.path.join(directory.path, name)):
+                self._stale.set()  # it may lead into another directory now
+            self.wake()
+        elif directory.is_root and not event.is_modify:
+            self._entries.set()
             self.wake()
 
-    def _is_ours(self, path: str) -> bool:
-        directory, name = os.path.split(path)
-        return any(name == log or is_rotated(name, log) for log in self._names.get(directory, ()))
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        """Take the end of a watch with its directory, whose inode number may come back for another."""
+        self._gone.append(wd)
+        self._on_watch()
+
+    def on_queue_overflow(self) -> None:
+        """Take it that events were lost."""
+        self._entries.set()
+        self._on_watch()
 
 
-class _Handler(FileSystemEventHandler):
-    def __init__(self, on_event: Callable[[FileSystemEvent], None]) -> None:
-        self._on_event = on_event
-
-    def on_any_event(self, event: FileSystemEvent) -> None:
-        self._on_event(event)
-
-
-def auto(paths: Iterable[Path], *, observer: Callable[[], BaseObserver] = Observer) -> Watcher:
+def auto(
+    paths: Iterable[str | Path], directories: Iterable[str] = (), *, inotify: Callable[[], CalmInotify] | None = None
+) -> EventWatcher | PollingWatcher:
     """A started watcher: by events, or by polling, with one warning, where inotify is not to be had."""
-    watched = list(paths)
-    events = EventWatcher(watched, observer=observer)
+    paths, directories = list(paths), list(directories)
+    events = EventWatcher(paths, directories, inotify=inotify)
     try:
         events.start()
-    except OSError as exc:
-        logger.warning("no file system events (%s): polling instead; see fs.inotify.max_user_instances", exc)
-        polling = PollingWatcher(watched)
+    except OSError as error:
+        logger.warning("no file system events (%s): polling instead; see fs.inotify.max_user_instances", error)
+        polling = PollingWatcher(paths, directories)
         polling.start()
         return polling
     return events
 
 
-def _readable_directory(path: str) -> Identity | None:
-    # watchdog takes EACCES for success, and no event would ever come.
-    if not os.access(path, os.R_OK) or not os.path.isdir(path):
-        return None
-    try:
-        return identity(os.stat(path))
-    except OSError:
-        return None
+def _inotify() -> CalmInotify:
+    if sys.platform == "linux":
+        return CalmInotify()
+    raise OSError(errno.ENOSYS, "inotify is Linux's")
+
+
+def _wanted(paths: Iterable[str | Path], directories: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(map(os.path.abspath, paths)), tuple(sorted(map(os.path.abspath, directories)))
 
 
 def _names_by_directory(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Real directory to the names in it that concern us: each log, and each link on the way to its file."""
+    """Directory to the names in it that concern us: each log, and each link on the way to its file."""
     names: dict[str, set[str]] = {}
     for path in paths:
         link = path
         for _ in range(_MOST_LINKS):
             directory, name = os.path.split(link)
-            # inotify is asked not to follow links, so a directory needs its real name.
-            directory = os.path.realpath(directory)
             names.setdefault(directory, set()).add(name)
             try:
-                link = os.path.join(directory, os.readlink(os.path.join(directory, name)))
+                link = os.path.join(directory, os.readlink(link))
             except OSError:
                 break  # no link, or nothing there
     return names

@@ -197,11 +197,12 @@ class Running:
                 stderr=errors,
             )
 
-    def get(self, path: str = "/metrics") -> tuple[int, str]:
+    def get(self, path: str = "/metrics", method: str = "GET") -> tuple[int, str]:
         """Status and body; status 0 while nobody listens."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
         try:
-            with opener.open(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
+            with opener.open(request, timeout=10) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -221,6 +222,11 @@ class Running:
         status, text = self.get()
         values = selected(text, name, **labels) if status == 200 else []
         return sum(values) if values else None
+
+    def kill(self) -> None:
+        """End it as the kernel does when memory runs out."""
+        self.process.kill()
+        self.process.wait(10)
 
     def wait_value(self, expected: float, name: str, **labels: str) -> None:
         """Wait until the sum of these series is as expected."""
@@ -246,8 +252,8 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Start daemons, each on a free port, and end those that a test left running."""
     started: list[Running] = []
 
-    def start(*arguments: str, **settings: Any) -> Running:
-        started.append(Running(tmp_path, free_port(), *arguments, **settings))
+    def start(*arguments: str, port: int | None = None, **settings: Any) -> Running:
+        started.append(Running(tmp_path, port or free_port(), *arguments, **settings))
         return started[-1]
 
     yield start

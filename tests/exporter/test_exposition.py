@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from exporter import saved
 from exporter.config import RESERVED_LABELS
-from exporter.exposition import SnapshotCollector, SourceSnapshot, exposition
+from exporter.exposition import Snapshot, SnapshotCollector, SourceSnapshot, exposition
 from exporter.families import FAMILIES
 from exporter.source import Source
 
@@ -36,7 +36,7 @@ def whole(name: str) -> Source:
 def registry(*sources: Source) -> CollectorRegistry:
     """A registry that reads these sources at each scrape."""
     found = CollectorRegistry()
-    found.register(SnapshotCollector(lambda: [snapshot(source) for source in sources]))
+    found.register(SnapshotCollector(lambda: Snapshot([snapshot(source) for source in sources])))
     return found
 
 

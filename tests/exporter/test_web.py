@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from exporter.exposition import SnapshotCollector, SourceSnapshot
+from exporter.exposition import Snapshot, SnapshotCollector, SourceSnapshot
 from exporter.source import Source
 from exporter.web import landing_page, make_app
 
@@ -43,7 +43,7 @@ def registry() -> CollectorRegistry:
     source = Source("engine", year=YEAR)
     source.feed(f"{logo()}\n{line('GPU KV cache size: 640 tokens')}\n{READY}\n".encode())
     found = CollectorRegistry()
-    found.register(SnapshotCollector(lambda: [SourceSnapshot(source.name, source.runtime, source.labels, source.samples(None))]))
+    found.register(SnapshotCollector(lambda: Snapshot([SourceSnapshot(source.name, source.runtime, source.labels, source.samples(None))])))
     return found
 
 
@@ -74,7 +74,7 @@ class Client:
 @pytest.fixture
 def client(registry: CollectorRegistry, ready: Readiness) -> Client:
     """A client of the application."""
-    return Client(make_app(registry, ready, telemetry_path="/metrics", sources=["engine"]))
+    return Client(make_app(registry, ready, lambda: "", telemetry_path="/metrics", sources=lambda: ["engine"]))
 
 
 # -- /metrics ----------------------------------------------------------------------------------------------------------
@@ -191,7 +191,6 @@ def test_metrics_are_read_at_the_scrape(client: Client, registry: CollectorRegis
         "/metric",
         "/metrics/x",
         "/-/",
-        "/-/reload",
         "/docs",
         "/redoc",
         "/openapi.json",
@@ -209,6 +208,17 @@ def test_unknown_path_is_404(client: Client, path: str) -> None:
 def test_known_path_with_a_slash_is_404_too(client: Client, path: str) -> None:
     """It is another path, and unknown."""
     assert 404 == client.get(path).status_code
+
+
+def test_reload_says_why_it_was_none(registry: CollectorRegistry) -> None:
+    """500, so that a script sees it; a GET is refused, since a link must not change anything."""
+    answers = ["", "inferlog.yaml:1:1: the file is empty"]
+    client = Client(make_app(registry, lambda: True, lambda: answers.pop(0), telemetry_path="/metrics", sources=list))
+
+    assert 405 == client.get("/-/reload").status_code
+    good, bad = (client.request("POST", "/-/reload") for _ in range(2))
+    assert (200, "configuration reloaded\n") == (good.status_code, good.text)
+    assert (500, "configuration not reloaded: inferlog.yaml:1:1: the file is empty\n") == (bad.status_code, bad.text)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/-/healthy", "/-/ready", "/"])
@@ -261,7 +271,7 @@ def test_landing_page_escapes_names() -> None:
 
 def test_telemetry_path_moves_the_metrics(registry: CollectorRegistry) -> None:
     """The old path is unknown then, and the landing page links the new one."""
-    client = Client(make_app(registry, lambda: True, telemetry_path="/inferlog/metrics", sources=[]))
+    client = Client(make_app(registry, lambda: True, lambda: "", telemetry_path="/inferlog/metrics", sources=list))
 
     assert 200 == client.get("/inferlog/metrics").status_code
     assert 404 == client.get("/metrics").status_code

@@ -1,0 +1,247 @@
+"""One source that is followed: its engine, its files, and the state from which both go on."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from exporter.config import SourceConfig
+from exporter.counters import Sample
+from exporter.discovery import Target
+from exporter.exposition import SourceSnapshot
+from exporter.merge import Merge
+from exporter.source import Source
+from exporter.source_names import STDIN
+from exporter.state import Freezer, Thawer
+from exporter.tail import Follower, StdinFollower
+from parsers.stream import Found
+
+FORGET_SECONDS = 600.0
+"""A source whose files are gone for this long is dropped."""
+
+_STATS = {
+    "source_read_bytes_total": "read_bytes",
+    "source_rotations_total": "rotations",
+    "source_truncations_total": "truncations",
+    "source_lost_bytes_total": "lost_bytes",
+}
+
+
+class _Piece(NamedTuple):
+    """What one read of a file brought."""
+
+    size: int
+    found: list[Found]
+    written: float
+    """When its last line was written at the latest (epoch)."""
+    behind: bool
+    """There is more to read."""
+
+
+class FollowedSource:
+    """One source with the files that it has now."""
+
+    STATE = ("live", "gone")
+
+    def __init__(self, target: Target, state: Mapping[str, Any] | None = None, *, as_configured: bool = True) -> None:
+        """`state` is what `frozen` gave before. Raises ValueError, TypeError, KeyError or AttributeError when it is none.
+
+        A file that came later than its source's configuration is all new: with `as_configured` False it is read whole.
+        """
+        today = time.gmtime()
+        self.name = target.name
+        self.source = Source(target.name, year=today.tm_year, month=today.tm_mon)
+        self.live = False
+        """What was there when we came has been read."""
+        self.gone = dict.fromkeys(_STATS.values(), 0)
+        """What the files that are no longer followed add to the figures about the files."""
+        self.followers: dict[str, Follower | StdinFollower] = {}
+        self.holds_files = True
+        """Whether files stay open while nothing is written to them."""
+        self._merge: Merge[Found] = Merge(lambda found: found[1].time)
+        self._target: Target | None = None
+        self._frozen: str | None = None
+        self._frozen_before: str | None = None
+        self._frozen_files: dict[str, str] = {}
+        self._missing_since: dict[str, float] = {}
+        self._unseen_since: float | None = None
+        saved_files: dict[str, Any] = {}
+        if state is not None:
+            thawer, saved_files = Thawer(), state["files"]
+            thawer.restore(self, state["followed"])
+            thawer.restore(self.source, state["source"])
+            for path, file in saved_files.items():
+                thawer.restore(self.source.file(path), file["stream"])
+        self.follow(target, {path: file["follower"] for path, file in saved_files.items()}, as_configured=as_configured and state is None)
+
+    def follow(self, target: Target, states: Mapping[str, Any] | None = None, *, as_configured: bool = False) -> None:
+        """Take the settings and files of a target; `states` are those of the files' followers, from before a restart.
+
+        A file that is no longer wanted is let go when it has been read, one that is missing after a while, as the next one
+        may soon take its place; what it added stays counted.
+        """
+        config = target.source
+        if self._target is None or config != self._target.source or target.labels != self._target.labels:
+            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
+            self._frozen = None
+        unwanted = self._target is not None and config.paths != self._target.source.paths
+        self._target = target
+        states = states or {}
+        for path in (*states, *target.paths):  # a file that went while we were away may have something left
+            if path not in self.followers:
+                self.followers[path] = _follower(path, config.start_at if as_configured else "beginning", states.get(path))
+        now = time.monotonic()
+        missing = self.followers.keys() - set(target.paths)
+        self._missing_since = {path: self._missing_since.get(path, now) for path in missing}
+        for path, since in self._missing_since.items():
+            if not self.followers[path].stats.lag_bytes and (unwanted or now - since >= FORGET_SECONDS):
+                self._let_go(path)
+        self._merge.follow(self.followers)
+
+    def _let_go(self, path: str) -> None:
+        follower = self.followers.pop(path)
+        follower.close()
+        for name in self.gone:
+            self.gone[name] += getattr(follower.stats, name)
+        self.source.forget_file(path)
+        self._frozen = None
+        self._frozen_files.pop(path, None)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self, limit: int) -> int:
+        """Read up to about `limit` bytes; how many it were. What was there before the first end of file is history."""
+        taken = 0
+        # Files that were at their end: all of them are looked at before what one of them brought is applied.
+        grown = [(path, self._piece(path)) for path in list(self.followers) if limit > 0 and not self._merge.is_behind(path)]
+        for path, piece in grown:
+            self._merge.look(path, behind=piece.size > 0)
+        for path, piece in grown:
+            if piece.size or piece.found:
+                taken += piece.size
+                self._apply(path, piece)
+        while taken < limit and (least := self._merge.next()) is not None:
+            piece = self._piece(least)
+            taken += piece.size
+            self._apply(least, piece)
+        if not self.live and taken < limit:
+            self.live, self._frozen = True, None
+        return taken
+
+    def _piece(self, path: str) -> _Piece:
+        """Read some of a file."""
+        follower = self.followers[path]
+        stats = follower.stats
+        before = stats.rotations, stats.truncations, stats.lost_bytes
+        chunk = follower.read()
+        if chunk.data or before != (stats.rotations, stats.truncations, stats.lost_bytes):
+            self._frozen = None
+            self._frozen_files.pop(path, None)
+        now = time.time()
+        written = now if self.live and not stats.lag_bytes else _written_at(path, now)
+        found = self.source.parse_end(path) if chunk.begins_file else []
+        if chunk.data:
+            found += self.source.parse(chunk.data, written, path)
+            if not stats.lag_bytes:
+                self.source.learn_zone(written)
+        if isinstance(follower, StdinFollower):
+            if follower.eof:
+                found += self.source.parse_end(path)  # nothing will complete a last half line
+        elif not self.holds_files:
+            follower.release()
+        return _Piece(len(chunk.data), found, written, behind=bool(chunk.data) and stats.lag_bytes > 0)
+
+    def _apply(self, path: str, piece: _Piece) -> None:
+        reached = self.source.file(path).stream.clock.last
+        self.source.apply(self._merge.put(path, piece.found, behind=piece.behind, reached=reached), piece.written)
+
+    def _apply_held(self) -> None:
+        """Take what still waits for another file: it was read, so a scrape shows it and a state has it."""
+        if held := self._merge.flush():
+            self.source.apply(held, None)
+
+    def configured_as(self, source: SourceConfig) -> bool:
+        """Whether this is what the configuration means by a source."""
+        return self._target is not None and self._target.source == source
+
+    def is_gone(self, now: float) -> bool:
+        """Whether its files have been missing for long; `now` is monotonic."""
+        if any(each.stats.up for each in self.followers.values()):
+            self._unseen_since = None
+        elif self._unseen_since is None:
+            self._unseen_since = now
+        return self._unseen_since is not None and now - self._unseen_since >= FORGET_SECONDS
+
+    def close(self) -> None:
+        """Close all files."""
+        for follower in self.followers.values():
+            follower.close()
+
+    # -- what is known -------------------------------------------------------------------------------------------------
+
+    def frozen(self) -> str | None:
+        """The state as JSON text, None for a source that has standard input: what came that way cannot be read again."""
+        if STDIN in self.followers:
+            return None
+        if self._frozen is None:
+            try:
+                self._frozen = self._freeze()
+            except Exception as error:  # noqa: BLE001 - an older state is better than no answer
+                self.source.faults.note(error)
+        return self._frozen or self._frozen_before
+
+    def _freeze(self) -> str:
+        self._apply_held()
+        freezer = Freezer()
+        for path, follower in self.followers.items():
+            if path not in self._frozen_files and isinstance(follower, Follower):
+                log = self.source.file(path)
+                self._frozen_files[path] = json.dumps({"stream": freezer.state(log), "follower": follower.state(log.unfinished)})
+        files = ", ".join(f"{json.dumps(path)}: {text}" for path, text in self._frozen_files.items())
+        followed, source = json.dumps(freezer.state(self)), json.dumps(freezer.state(self.source))
+        self._frozen_before = f'{{"followed": {followed}, "source": {source}, "files": {{{files}}}}}'
+        return self._frozen_before
+
+    def snapshot(self, now: float) -> SourceSnapshot:
+        """All series; reduced to those about the exporter itself when the others cannot be had."""
+        self._apply_held()
+        try:
+            samples = [*self.source.samples(now), *self.file_samples()]
+        except Exception as error:  # noqa: BLE001 - the other sources must not go with it
+            self.source.faults.note(error)
+            samples = [*self.source.own_samples(), *self.file_samples()]
+        return SourceSnapshot(self.name, self.source.runtime, self.source.labels, samples)
+
+    def file_samples(self) -> Iterator[Sample]:
+        """Series about the files, summed over them."""
+        stats = [follower.stats for follower in self.followers.values()]
+        yield Sample("source_up", (), bool(stats) and all(each.up for each in stats))
+        yield Sample("source_lag_bytes", (), sum(each.lag_bytes for each in stats))
+        unfinished = sum(self.source.file(path).unfinished for path in self.followers)
+        for family, name in _STATS.items():
+            total = self.gone[name] + sum(getattr(each, name) for each in stats)
+            yield Sample(family, (), total - unfinished if name == "read_bytes" else total)
+
+
+def _follower(path: str, start_at: Literal["beginning", "end"], state: Any) -> Follower | StdinFollower:
+    return StdinFollower() if path == STDIN else Follower(Path(path), start_at=start_at, state=state)
+
+
+def _zone(config: SourceConfig) -> float | None:
+    return None if config.timezone is None else zone_seconds(config.timezone)
+
+
+def _written_at(path: str, default: float) -> float:
+    """When the file was last written, which is when its last line was printed: no line of its history is younger."""
+    try:
+        return default if path == STDIN else Path(path).stat().st_mtime
+    except OSError:
+        return default
+
+
+def zone_seconds(text: str) -> float:
+    """`+08:00` in seconds east of UTC."""
+    hours, _, minutes = text[1:].partition(":")
+    seconds = int(hours) * 3600 + int(minutes or 0) * 60
+    return float(-seconds if text[0] == "-" else seconds)
