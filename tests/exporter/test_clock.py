@@ -8,7 +8,7 @@ import pytest
 from exporter.config import from_flags
 from exporter.daemon import Daemon
 
-from .conftest import RANK0, READY, Reading, core, logo, stats
+from .conftest import RANK0, READY, Reading, core, logo, stats, transfers
 
 NOW = 1_784_000_000.0  # 2026-07-14 03:33:20 UTC
 
@@ -49,6 +49,19 @@ def test_lines_without_a_time_do_not_stop_the_logs_clock() -> None:
     live(reading, 'INFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK', now=NOW + 850)
 
     assert 0 == reading.value("jit_in_progress", "tilelang", now=NOW + 1000)
+
+
+@pytest.mark.parametrize("jump", [-7200.0, -30.0, 30.0, 7200.0])
+def test_a_clock_that_jumps_takes_nothing_back(jump: float) -> None:
+    """Counters stay, and the gauges of the line that comes next are there; between the two they may be absent."""
+    reading = Reading().feed(logo(), core(), READY)
+    live(reading, stats("03:33:20", running=3), transfers(4, "03:33:20"), now=NOW)
+    assert 4 == reading.value("kv_transfers_total", "0", "nixl", now=NOW + jump)
+
+    live(reading, stats("03:33:30", running=5), transfers(4, "03:33:30"), now=NOW + jump + 10)
+    assert 5 == reading.value("requests_running", "0", now=NOW + jump + 10)
+    assert 8 == reading.value("kv_transfers_total", "0", "nixl", now=NOW + jump + 10)
+    assert None is reading.value("requests_running", "0", now=NOW + jump + 200)
 
 
 def test_zone_of_a_history_is_learnt_from_when_the_file_was_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from exporter import saved
+from exporter.checkpoint import SCHEMA
 from exporter.counters import Counters, Folds, RequestSet
 from exporter.exposition import exposition
 from exporter.source import Source
@@ -18,6 +19,9 @@ from tests.conftest import DATA
 from tests.test_goldens import LOGS, PLAIN_LOGS, YEAR, cri, docker
 
 RESTARTS = 12
+OPEN_COMPILE = (
+    b"2026-07-14 03:16:00  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): TileLang begins to compile kernel `k` with `out_idx=None`\n"
+)
 FILE = ""
 
 
@@ -57,6 +61,11 @@ def read_at_once(data: bytes) -> Source:
 def told(source: Source) -> str:
     """All that a source shows."""
     return exposition([saved.snapshot(source)])
+
+
+def counted(source: Source) -> list[str]:
+    """The counters that it shows."""
+    return [line for line in told(source).splitlines() if "_total{" in line]
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -183,6 +192,22 @@ def test_the_event_of_any_rule_can_be_saved(rule: Rule) -> None:
         source.feed(f"(Worker_TP0 pid=1) ERROR 07-14 03:14:20 [a.py:1] {sample}\n".encode())
         again, _ = restarted(source)
         assert series_of(source) == series_of(again)
+
+
+def test_a_state_of_an_earlier_version_is_still_read(pytestconfig: pytest.Config) -> None:
+    """Counters must survive an upgrade. Who breaks this raises SCHEMA and writes a new file with --update-goldens."""
+    kept = DATA / "state" / f"schema-{SCHEMA}.json"
+    if pytestconfig.getoption("--update-goldens") and not kept.exists():
+        source, freezer = Source("golden", year=YEAR), Freezer()
+        data = (DATA / "vllm-0.33" / "rendered-decode-nixl-hma.log").read_bytes()
+        source.feed(data[: len(data) * 2 // 3] + OPEN_COMPILE)
+        state = [freezer.state(source), freezer.state(source.file(FILE)), counted(source)]
+        kept.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    state, log_state, series = json.loads(kept.read_text(encoding="utf-8"))
+    source, thawer = Source("golden", year=YEAR), Thawer()
+    thawer.restore(source, state)
+    thawer.restore(source.file(FILE), log_state)
+    assert series == counted(source)
 
 
 def test_the_state_stays_small() -> None:
