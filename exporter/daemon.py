@@ -60,8 +60,8 @@ class Daemon:
         self._config = config
         self._state_file = state_file
         self._loaded_at, self._reload_failed = time.time(), False
-        # Always taken in this order. Who saves has seen all that was exposed before; who has the sources changes them.
-        self._saving, self._reading, self._next = threading.Lock(), threading.Lock(), threading.Lock()
+        # Taken in this order: who saves must have seen all that was exposed before, and takes its turn at the sources as the reader does.
+        self._saving, self._next, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
         self.sources: dict[str, FollowedSource] = {}
         self._saved: dict[str, str] | None = None
         self._restore(state_file.load() if state_file else {})
@@ -75,15 +75,17 @@ class Daemon:
         ]
 
     def _restore(self, states: Mapping[str, Any]) -> None:
+        targets = discover(self._config.sources)
         try:
-            self._follow(discover(self._config.sources), states, as_configured=True)
+            self._follow(targets, states, as_configured=True)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            assert self._state_file
+            if not self._state_file or not states:
+                raise
             self._state_file.keep_aside(f"damaged ({type(error).__name__})")
             for each in self.sources.values():
                 each.close()
             self.sources = {}
-            self._follow(discover(self._config.sources), {}, as_configured=True)
+            self._follow(targets, {}, as_configured=True)
 
     @property
     def source_names(self) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.config import SourceConfig
 from exporter.counters import Sample
@@ -66,17 +66,23 @@ class FollowedSource:
         self._frozen_files: dict[str, str] = {}
         self._missing_since: dict[str, float] = {}
         self._unseen_since: float | None = None
-        saved_files: dict[str, Any] = {}
         if state is not None:
-            thawer, saved_files = Thawer(), state["files"]
-            thawer.restore(self, state["followed"])
-            thawer.restore(self.source, state["source"])
-            for path, file in saved_files.items():
-                thawer.restore(self.source.file(path), file["stream"])
-        self.follow(target, {path: file["follower"] for path, file in saved_files.items()}, as_configured=as_configured and state is None)
+            self._restore(state)
+        self.follow(target, as_configured=as_configured and state is None)
+        for path in [path for path in self.followers if path not in target.paths and Path(path).exists()]:
+            self._let_go(path)  # the configuration has changed while we were away
 
-    def follow(self, target: Target, states: Mapping[str, Any] | None = None, *, as_configured: bool = False) -> None:
-        """Take the settings and files of a target; `states` are those of the files' followers, from before a restart.
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Also files that are there no more: something of them may be left under another name."""
+        thawer = Thawer()
+        thawer.restore(self, state["followed"])
+        thawer.restore(self.source, state["source"])
+        for path, file in state["files"].items():
+            thawer.restore(self.source.file(path), file["stream"])
+            self.followers[path] = Follower(Path(path), state=file["follower"])
+
+    def follow(self, target: Target, *, as_configured: bool = False) -> None:
+        """Take the settings and files of a target; with `as_configured` new files begin where the configuration says.
 
         A file that is no longer wanted is let go when it has been read, one that is missing after a while, as the next one
         may soon take its place; what it added stays counted.
@@ -87,10 +93,10 @@ class FollowedSource:
             self._frozen = None
         unwanted = self._target is not None and config.paths != self._target.source.paths
         self._target = target
-        states = states or {}
-        for path in (*states, *target.paths):  # a file that went while we were away may have something left
+        for path in target.paths:
             if path not in self.followers:
-                self.followers[path] = _follower(path, config.start_at if as_configured else "beginning", states.get(path))
+                start_at = config.start_at if as_configured else "beginning"
+                self.followers[path] = StdinFollower() if path == STDIN else Follower(Path(path), start_at=start_at)
         now = time.monotonic()
         missing = self.followers.keys() - set(target.paths)
         self._missing_since = {path: self._missing_since.get(path, now) for path in missing}
@@ -222,10 +228,6 @@ class FollowedSource:
         for family, name in _STATS.items():
             total = self.gone[name] + sum(getattr(each, name) for each in stats)
             yield Sample(family, (), total - unfinished if name == "read_bytes" else total)
-
-
-def _follower(path: str, start_at: Literal["beginning", "end"], state: Any) -> Follower | StdinFollower:
-    return StdinFollower() if path == STDIN else Follower(Path(path), start_at=start_at, state=state)
 
 
 def _zone(config: SourceConfig) -> float | None:

@@ -280,3 +280,21 @@ def test_start_at_end_is_about_the_first_start(engine: Restarting) -> None:
     engine.append(compiled("a"))
     engine.start("--start-at", "end")
     engine.daemon.wait_value(1, *JIT[:1], **JIT[1])
+
+
+def test_a_path_that_was_taken_out_while_it_was_away_is_left_alone(run: Start, tmp_path: Path) -> None:
+    """What it gave stays counted, and nothing more of it is read."""
+    a, b, config, state = (tmp_path / name for name in ("a.log", "b.log", "inferlog.yaml", "state.json"))
+    for log in (a, b):
+        log.write_text(BOOT)
+    config.write_text("sources: [{name: engine, paths: [a.log, b.log]}]")
+    daemon = run("--config", str(config), "--state-file", str(state)).wait_ready()
+    assert 8 == daemon.value("inferlog_log_lines_total")
+    daemon.kill()
+    config.write_text("sources: [{name: engine, paths: [a.log]}]")
+    for log in (a, b):
+        with log.open("a") as out:
+            out.write(compiled(log.stem))
+    daemon = run("--config", str(config), "--state-file", str(state)).wait_ready()
+    daemon.wait_value(9, "inferlog_log_lines_total")
+    assert 1 == daemon.value(JIT[0], **JIT[1])
