@@ -23,7 +23,7 @@ from parsers.stream import Found
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
 _ENOUGH_ANSWERS = 20
-_COUNTS_FAILED_TRANSFERS = (0, 32)  # the first vLLM whose transfer line has a number of failures
+_NIXL_TELLS_FAILURES = (0, 31)  # the first vLLM whose NIXL line has a number of failures
 _OPEN_PHASES = 1024
 
 
@@ -290,7 +290,8 @@ class Engine:
             self.counters.add("kv_transfer_empty_intervals_total", *labels)
         if event.failed is not None:
             self.counters.add("kv_transfer_reported_failures_total", *labels, by=event.failed)
-            self.settings.is_since(_COUNTS_FAILED_TRANSFERS)
+            if event.connector == "nixl":
+                self.settings.is_since(_NIXL_TELLS_FAILURES)
         self.evidence.transfers(event)
         if self.life.state == "unknown":
             self.life.traffic(head, tokens=False)  # printed by an engine that has served
@@ -310,7 +311,8 @@ class Engine:
     # -- prefill/decode ------------------------------------------------------------------------------------------------
 
     def _kv_failure(self, event: events.KvTransferFailure, head: Head) -> None:
-        self.counters.add("kv_transfer_failures_total", event.connector, event.reason)
+        connector = event.connector or self.settings.whose_handshake(head.where)
+        self.counters.add("kv_transfer_failures_total", connector, event.reason)
         self.evidence.failure(event)
         if event.loopback and event.reason == "handshake" and not self.evidence.succeeded:
             self._observed["nixl_side_channel"] = "loopback"

@@ -113,11 +113,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "kv_transfer_failures_total": _counter(
         "connector reason",
-        "Failure records as printed, never folded: a broken handshake is one handshake_setup a rank and one handshake a rank and request.",
+        "Failure records as printed, never folded: a broken handshake is one handshake_setup a rank and one handshake a rank and request; "
+        "Mooncake's are one bootstrap a query and, from 0.30 on, one handshake for the requests that waited for it.",
     ),
     "kv_transfer_reported_failures_total": _counter(
         "dp_rank connector",
-        "Failures by the interval line's own number (0.32 on); a lower bound that counts something else than the records.",
+        "Failures by the interval line's own number (NIXL since 0.31, Mooncake since 0.21); a lower bound that counts something else than the records.",
     ),
     "kv_compatibility_checks_total": _counter("connector result", "Compatibility checks of ranks with a remote engine."),
     "kv_compatible_ranks": _gauge("connector", "Distinct local ranks whose check passed since the engine started."),

@@ -172,8 +172,9 @@ class PdEvidence:
             return
         if event.reason not in _SIDE_EFFECTS:
             self.open.failed_attempts += 1
-            if event.request:
-                self.open.failed_requests = self._with(self.open.failed_requests, event.request)
+            for request in (event.request, *event.others):
+                if request:
+                    self.open.failed_requests = self._with(self.open.failed_requests, request)
 
     def check(self, event: KvCompatibility, head: Head) -> None:
         """A rank's compatibility check with its current peer."""

@@ -1,12 +1,12 @@
 """What an engine process was started with, as far as its log tells."""
 
 import hashlib
-import re
 from collections.abc import Iterator
 
 from exporter.counters import Sample
 from exporter.known_bad import Version, version_of
 from exporter.verdict import BLOCK_TOKENS, PdSettings, role_of
+from parsers.connectors import connector_label
 from parsers.events import EngineSettings, EngineStarted, KvCacheSize
 
 _INFO = ("version", "model", "kv_connector", "kv_role", "kv_load_failure_policy", "spec_method", "kv_cache_dtype")
@@ -16,6 +16,7 @@ _CEILINGS = {
     "max_running_requests": "max_running_requests",
 }
 _DIMENSIONS = ("tp", "pp", "dp", "ep")
+_MORIIO_SINCE = (0, 14)
 _UNSET = frozenset({"", "auto", "None"})
 _LABELS_OF_THEIR_OWN = frozenset({"version", "model", "model_path"})
 
@@ -43,6 +44,13 @@ class Settings:
     def connector(self) -> str:
         """The `connector` label of the KV connector; empty without one, and for one that holds others."""
         return connector_label(self.values.get("kv_connector", ""))
+
+    def whose_handshake(self, where: str) -> str:
+        """NIXL or MoRIIO, for words that were the former's to 0.13 and are the latter's since; `where` is the header's file."""
+        if self.connector in ("nixl", "moriio"):
+            return self.connector
+        moriio = self.version >= _MORIIO_SINCE if self.version else "moriio" in where
+        return "moriio" if moriio else "nixl"
 
     @property
     def method(self) -> str:
@@ -112,9 +120,3 @@ class Settings:
             yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
         if "draft_length" in values and self.method:
             yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
-
-
-def connector_label(name: str) -> str:
-    """The `connector` label of a configured connector; empty for one that holds others."""
-    short = re.match(r"(?!Multi)(Nixl|Mooncake|MoRIIO|LMCache|Offloading|HF3FS|P2pNccl)", name)
-    return short[1].lower() if short else ""

@@ -174,12 +174,16 @@ class KvTransferIntervals(NamedTuple):
 
 
 class KvTransferFailure(NamedTuple):
-    """One failure record of a connector, `loopback` when the peer's address is this host. `request` is private."""
+    """One failure record of a connector (empty where two share the words), `loopback` when the peer's address is this host.
+
+    `request` is private, and so are the `others` of a record that names several.
+    """
 
     connector: str
     reason: str
     request: str | None = None
     loopback: bool = False
+    others: tuple[str, ...] = ()
 
 
 class KvCompatibility(NamedTuple):
@@ -303,5 +307,5 @@ Event: TypeAlias = (
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
 )  # fmt: skip
 
-PRIVATE_FIELDS = frozenset({"request", "detail"})
+PRIVATE_FIELDS = frozenset({"request", "others", "detail"})
 """Fields that may hold text of a user: deduplicated by hash, never shown."""

@@ -6,6 +6,8 @@ from parsers.vllm import hazards as hazards
 from parsers.vllm import jit as jit
 from parsers.vllm import kv_failures as kv_failures
 from parsers.vllm import kv_transfer as kv_transfer
+from parsers.vllm import mooncake as mooncake
+from parsers.vllm import moriio as moriio
 from parsers.vllm import phases as phases
 from parsers.vllm import routine as routine
 from parsers.vllm import settings as settings

@@ -67,7 +67,7 @@ def engine_lost(_: re.Match[str]) -> EngineFailure:
 
 @rule(
     anchor=("Worker ", "RayWorkerProc rank="),
-    pattern=r"(?:(?:Worker proc \S{1,64}|RayWorkerProc rank=\d+) died unexpectedly|Worker \S{1,64} pid \d+ died, exit code)",
+    pattern=r"(?:(?:Worker proc \S{1,64}|RayWorkerProc rank=\[[\d, ]{1,96}\]) died unexpectedly|Worker \S{1,64} pid \d+ died, exit code)",
     source=(
         "Worker proc %s died unexpectedly, shutting down executor.",
         "Worker proc %s died unexpectedly (exit code: %s), shutting down executor.",
@@ -77,7 +77,7 @@ def engine_lost(_: re.Match[str]) -> EngineFailure:
     samples={
         "0.6.6": "Worker VllmWorkerProcess pid 217 died, exit code: -15",
         "0.10.2": "Worker proc VllmWorker-0 died unexpectedly, shutting down executor.",
-        "0.20.0": "RayWorkerProc rank=3 died unexpectedly, shutting down executor.",
+        "0.20.0": "RayWorkerProc rank=[3] died unexpectedly, shutting down executor.",
         "0.26.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",
         "0.32.0": "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
         "0.33.0": "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor.",

@@ -55,18 +55,32 @@ def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
 
 
 @rule(
-    anchor="Handshake ",
-    pattern=r"Handshake (?:with \S{1,256} failed|failed for request (\S{1,256})\S*+)",
-    source=("Handshake with %s failed", "Handshake failed for request %s, marking blocks as invalid"),
+    anchor="Handshake with ",
+    pattern=r"Handshake with \S{1,256} failed",
+    source="Handshake with %s failed",
     samples={
         "0.10.2": "Handshake with e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07 failed",
-        "0.12.0": "Handshake failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de, marking blocks as invalid",
+        "0.26.0": "Handshake with e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07_dp0 failed",
+        "0.33.0": "Handshake with e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07_dp0 failed",
     },
     since="0.9",
+    emits=[Series("kv_transfer_failures_total", {"connector": name, "reason": "handshake"}) for name in ("nixl", "moriio")],
+)
+def handshake_failed(_: re.Match[str]) -> KvTransferFailure:
+    """NIXL's words up to 0.13, MoRIIO's from 0.14 on: the engine's settings tell whose."""
+    return KvTransferFailure("", "handshake")
+
+
+@rule(
+    anchor="Handshake failed for request ",
+    pattern=r"Handshake failed for request (\S{1,256})\S*+",
+    source="Handshake failed for request %s, marking blocks as invalid",
+    samples={"0.12.0": "Handshake failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de, marking blocks as invalid"},
+    since="0.11",
     until="0.13",
 )
 def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
-    """The wording before failures had types."""
+    """NIXL's word for each request of such a handshake, before failures had types."""
     return KvTransferFailure("nixl", "handshake", found[1])
 
 
@@ -128,31 +142,6 @@ def old_transfer_failure(found: re.Match[str]) -> KvTransferFailure:
 def push_failure(found: re.Match[str]) -> KvTransferFailure:
     """Push mode: prefill writes, so it is prefill that fails."""
     return KvTransferFailure("nixl", "handshake" if found[2] else "registration", found[1])
-
-
-@rule(
-    anchor=("Timeout waiting for P side ready: ", "RDMA read TIMED OUT for req ", "RDMA transfer failed for request "),
-    pattern=(
-        r"(?:(Timeout waiting for P side ready: )|(RDMA read TIMED OUT for req )|RDMA transfer failed for request )([^\s,]{1,256})\S*+"
-    ),
-    source=("Timeout waiting for P side ready: %s", "RDMA read TIMED OUT for req %s after %.1fs", "RDMA transfer failed for request %s"),
-    samples={
-        "0.26.0": "Timeout waiting for P side ready: chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
-        "0.30.0": "RDMA transfer failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de: RNIC timeout (code=7). Notifying prefill to "
-        "free blocks; request will be aborted by timeout.",
-        "0.33.0": "RDMA read TIMED OUT for req chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de after 30.0s "
-        "(kv_connector_extra_config.recv_abort_timeout=30)",
-    },
-    since="0.16",
-    emits=[
-        Series("kv_transfer_failures_total", {"connector": "mooncake", "reason": "timeout"}),
-        Series("kv_transfer_failures_total", {"connector": "moriio", "reason": "timeout"}),
-        Series("kv_transfer_failures_total", {"connector": "moriio", "reason": "transfer"}),
-    ],
-)
-def other_failure(found: re.Match[str]) -> KvTransferFailure:
-    """Mooncake's and MoRIIO's words for a transfer that did not come about."""
-    return KvTransferFailure("mooncake" if found[1] else "moriio", "timeout" if found[1] or found[2] else "transfer", found[3])
 
 
 @rule(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 
+from parsers.connectors import connector_label
 from parsers.events import (
     NOTHING,
     HybridKvCache,
@@ -20,12 +21,12 @@ from parsers.rules import Scope, Series, rule
 from parsers.units import MIB, MILLISECOND
 
 _NUMBER = r"(\d[\d.e+-]{0,31}|nan)"
-_NESTED = re.compile(r"\b(\w{0,48}Connector)=\{([^{}]{0,2048})\}", re.ASCII)
+_NESTED = re.compile(r"\b(\w{0,48}Connector(?:V\d)?)=\{([^{}]{0,2048})\}", re.ASCII)
 _NESTED_PAIR = re.compile(rf"'([^']{{1,48}})': (?:np\.float\d+\()?{_NUMBER}", re.ASCII)
-_CONNECTORS = frozenset(("nixl", "mooncake", "moriio", "lmcache", "offloading", "p2pnccl", "hf3fs"))
 _TRANSFERS = "Num successful transfers"
 _POST = "Avg post time (ms)"
 _SIZE = "Avg MB per transfer"
+_FAILED = ("Num failed transfers", "Num failed recvs")  # a side prints its own: Mooncake's prefill sends, its decode receives
 _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
 
 
@@ -34,7 +35,7 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
     pattern=(
         # Sets of plain characters, not of classes: this line is long and frequent.
         r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][A-Za-z0-9_ ()/]{0,47}+=(?:\d[0-9.e+-]{0,31}+|nan))++"
-        r"|\w{0,48}Connector=\{[^\n]*\})"
+        r"|\w{0,48}Connector(?:V\d)?=\{[^\n]*\})"
     ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),
     samples={
@@ -47,7 +48,8 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
     since="0.11",
     emits=[
         *(Series(family) for family in (*_FAMILIES, "kv_transfer_post_seconds_total", "kv_transfer_empty_intervals_total")),
-        Series("kv_transfer_reported_failures_total", since="0.31"),
+        Series("kv_transfer_reported_failures_total", {"connector": "nixl"}, since="0.31"),
+        Series("kv_transfer_reported_failures_total", {"connector": "mooncake"}, since="0.21"),
     ],
 )
 def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | KvTransferIntervals | Nothing:
@@ -65,11 +67,12 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
     if _SIZE not in values:
         raise ValueError  # torn before the keys by which connectors differ
     # Mooncake's line has the same keys but for the post time.
-    name = _connector(connector) if connector else "nixl" if _POST in values else "mooncake"
-    get, post, failed = values.get, values.get(_POST), values.get("Num failed transfers")
+    name = connector_label(connector) or "other" if connector else "nixl" if _POST in values else "mooncake"
+    get, post = values.get, values.get(_POST)
+    failed = [values[key] for key in _FAILED if key in values]
     transfers, mean, size = float(values[_TRANSFERS]), float(get("Avg xfer time (ms)", 0)), float(values[_SIZE])
     post_seconds = None if post is None else float(post) * MILLISECOND
-    failures = None if failed is None else float(failed)
+    failures = sum(map(float, failed)) if failed else None
     if not isfinite(transfers * (mean + size * MIB + (post_seconds or 0.0)) + (failures or 0.0)):
         raise ValueError
     return KvTransferInterval(
@@ -83,12 +86,6 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
         float(get("Avg number of descriptors", 0)),
         failures,
     )
-
-
-def _connector(name: str) -> str:
-    """The label of a connector that a MultiConnector names."""
-    short = name.removesuffix("Connector").lower()
-    return short if short in _CONNECTORS else "other"
 
 
 @rule(
@@ -201,23 +198,6 @@ def hybrid_allocator(_: re.Match[str]) -> HybridKvCache:
 def blocks_expired(found: re.Match[str]) -> KvExpired:
     """Prefill side, each rank: decode never fetched the request."""
     return KvExpired("nixl", found[1])
-
-
-@rule(
-    anchor=("Request ", "Force freed expired request: "),
-    pattern=r"(?:Request (\S{1,256}) expired before sending on P side|Force freed expired request: (\S{1,256})\. Reason: )",
-    source=("Request %s expired before sending on P side.", "Force freed expired request: "),
-    samples={
-        "0.26.0": "Force freed expired request: chatcmpl-35663437383837622d373633362d3464-b6f0b5ab. Reason: Request exceeded timeout "
-        "threshold (10 seconds). Action: Resources have been forcibly released to prevent memory leak.",
-        "0.33.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de expired before sending on P side.",
-    },
-    since="0.16",
-    emits=[Series("kv_expired_requests_total", {"connector": "mooncake"})],
-)
-def mooncake_blocks_expired(found: re.Match[str]) -> KvExpired:
-    """Mooncake's words, and those of its port to Ascend."""
-    return KvExpired("mooncake", found[1] or found[2])
 
 
 @rule(

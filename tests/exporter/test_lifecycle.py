@@ -258,6 +258,14 @@ def test_evidence_of_the_old_process_says_nothing_about_the_new_one() -> None:
         pytest.param([error(FATAL, "03:20:00"), error(WORKER_DIED, "03:20:00")], {"engine_dead": 1, "worker_died": 1}, id="two-kinds"),
         pytest.param([error(WORKER_DIED, "03:20:00")], {"worker_died": 1}, id="exit-9-is-no-host-oom"),
         pytest.param(
+            [error("RayWorkerProc rank=[3] died unexpectedly, shutting down executor.", "03:20:00")], {"worker_died": 1}, id="ray-worker"
+        ),
+        pytest.param(
+            [error("RayWorkerProc rank=[2, 3] died unexpectedly, shutting down executor.", "03:20:00")],
+            {"worker_died": 1},
+            id="ray-workers",
+        ),
+        pytest.param(
             [
                 error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB.", "03:20:00", RANK0),
                 error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.34 GiB.", "03:20:00", RANK1),
