@@ -4,10 +4,13 @@ from typing import NamedTuple, TypeAlias
 
 
 class Nothing(NamedTuple):
-    """A line that is known and means nothing."""
+    """A line that is known and means nothing; with `quotes_users`, what follows in its record is not the engine's."""
+
+    quotes_users: bool = False
 
 
 NOTHING = Nothing()
+QUOTED = Nothing(quotes_users=True)
 
 
 class EngineStarted(NamedTuple):

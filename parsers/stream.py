@@ -7,12 +7,14 @@ from typing import TypeAlias
 from parsers import access
 from parsers.events import (
     NOTHING,
+    QUOTED,
     EngineStarted,
     Event,
     HttpResponses,
     IntervalStats,
     KvCompatibility,
     KvTransferFailure,
+    Nothing,
     TransportError,
     UncaughtException,
 )
@@ -74,6 +76,10 @@ class Record:
     key: tuple[float | None, int]
     event: Event | None
     raised: bool = False
+
+    @property
+    def quotes_users(self) -> bool:
+        return type(self.event) is Nothing and self.event.quotes_users
 
 
 class LogStream:
@@ -296,13 +302,13 @@ class LogStream:
 
     def _record(self, line: str, start: int, head: Head) -> None:
         """A line behind the engine's own header: the first of a record, or a further one with the header of an alarming one."""
-        if head.quotes_users:
+        if head.quotes_users or (head.level in ALARMING and (record := self._open_record(head)) and record.quotes_users):
             return
         event = self._match(self._records, line, start, head)
         if head.level in ALARMING:
             self._alarming_record(line, start, head, event)
         elif event is not None:
-            self._explained = True
+            self._explained = event is not QUOTED
         else:
             self.runtime = self.runtime or "vllm"
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
@@ -328,14 +334,20 @@ class LogStream:
             self._last_records.clear()
         self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, line.startswith(_TRACEBACK, start))
 
+    def _open_record(self, head: Head) -> Record | None:
+        record = self._last_records.get(head.origin.who)
+        return record if record is not None and record.key == (head.time, place(head.where)) else None
+
     def _goes_on(self, line: str, start: int, head: Head) -> bool:
         """Take a further line of the alarming record before; False when it is of another.
 
         Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent.
         """
-        record = self._last_records.get(head.origin.who)
-        if record is None or record.key != (head.time, place(head.where)):
+        record = self._open_record(head)
+        if record is None:
             return False
+        if record.quotes_users:
+            return True
         if record.raised:
             self._match(self._exceptions, line, start, replace(head, parent=record.event))
         elif line.startswith(_TRACEBACK, start):
@@ -459,7 +471,7 @@ class LogStream:
                 self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
                 return NOTHING
             self.runtime = self.runtime or rule.runtime
-            if event is not NOTHING:
+            if type(event) is not Nothing:
                 if self._responses_in_order or type(event) in _AFTER_RESPONSES:
                     self._emit(event, head)
                 else:

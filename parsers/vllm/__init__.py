@@ -9,6 +9,7 @@ from parsers.vllm import kv_transfer as kv_transfer
 from parsers.vllm import mooncake as mooncake
 from parsers.vllm import moriio as moriio
 from parsers.vllm import phases as phases
+from parsers.vllm import quotes as quotes
 from parsers.vllm import routine as routine
 from parsers.vllm import settings as settings
 from parsers.vllm import spec_decode as spec_decode

@@ -6,19 +6,10 @@ from parsers.events import Component, EngineSettings
 from parsers.rules import rule
 from parsers.units import base_name, label
 
-_ARGUMENT = re.compile(
-    r"'(?P<key>model|served_model_name|max_model_len|max_num_seqs|max_num_batched_tokens|tensor_parallel_size|pipeline_parallel_size"
-    r"|data_parallel_size|kv_cache_dtype|block_size|distributed_executor_backend)': "
-    r"(?:\['(?P<first>[^']*)'|'(?P<text>[^']*)'|(?P<number>\d+)(?![\w.]))"
-    r"|(?P<kv_key>kv_connector|kv_role|kv_load_failure_policy)(?:=|[\"']: ?)[\"'](?P<kv>[\w.-]*)[\"']",
-    re.ASCII,
-)
-# A dict, or the text of a JSON object as it was given. The draft model has keys of its own that the target has as well.
-_SPECULATION = re.compile(r"'speculative_config': (?:\{(?:[^{}]{1,2048}+|\{[^{}]{0,512}+\}){0,32}+\}|'[^']{0,4096}+'|\w{1,32})")
-_SPECULATIVE_ARGUMENT = re.compile(r"[\"'](method|num_speculative_tokens)[\"']: ?(?:[\"'](\w+)[\"']|(\d+)(?![\w.]))", re.ASCII)
-_NO_STATS = re.compile(r"'disable_log_stats': True\b")
-_EXPERT_PARALLEL = re.compile(r"'enable_expert_parallel': True\b")
-_UNCOMPARED = re.compile(r"'enforce_handshake_compat': (?:False|'false')")
+# The last alternative is a quote that nothing closes: there the text is torn.
+_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[{}\[\]()]|, ?|['"]""")
+_ARGUMENT = re.compile(r"[\"']?(\w{1,64})[\"']?(?:=|: ?)(.*)", re.ASCII | re.DOTALL)
+_VALUE = re.compile(r"\[['\"]([^'\"]*)['\"]|['\"]([^'\"]*)['\"]$|(\w{1,64})$", re.ASCII)
 _ARGUMENT_SETTINGS = {
     "served_model_name": "model",
     "model": "model_path",
@@ -29,14 +20,13 @@ _ARGUMENT_SETTINGS = {
     "pipeline_parallel_size": "pp",
     "data_parallel_size": "dp",
     "kv_cache_dtype": "kv_cache_dtype",
-    "method": "spec_method",
-    "num_speculative_tokens": "draft_length",
     "block_size": "block_size",
     "distributed_executor_backend": "executor",
-    "kv_connector": "kv_connector",
-    "kv_role": "kv_role",
-    "kv_load_failure_policy": "kv_load_failure_policy",
 }
+_WHOLE_REPR = ""  # a key that no argument has
+_OPENING, _CLOSING = frozenset("{[("), frozenset("}])")
+_SPECULATION_SETTINGS = {"method": "spec_method", "num_speculative_tokens": "draft_length"}
+_CONNECTOR_SETTINGS = {name: name for name in ("kv_connector", "kv_role", "kv_load_failure_policy")}
 
 
 @rule(
@@ -57,21 +47,49 @@ _ARGUMENT_SETTINGS = {
 def arguments(found: re.Match[str]) -> EngineSettings:
     """What the engine was started with: a dict with reprs of other objects in it, so only known keys are read."""
     values: dict[str, str] = {}
-    speculation = _SPECULATION.search(found[1])
-    if speculation:
-        for key, text, number in _SPECULATIVE_ARGUMENT.findall(speculation[0]):
-            _add(values, _ARGUMENT_SETTINGS[key], text or number)
-    for each in _ARGUMENT.finditer(_SPECULATION.sub("", found[1])):
-        key = each["key"] or each["kv_key"]
-        value = each["first"] or each["text"] or each["number"] or each["kv"] or ""
-        _add(values, _ARGUMENT_SETTINGS[key], value)
-    if _UNCOMPARED.search(found[1]):
+    given = _given(found[1])
+    speculation, transfer = _given(given.get("speculative_config", "")), _given(given.get("kv_transfer_config", ""))
+    for arguments_, settings in ((given, _ARGUMENT_SETTINGS), (speculation, _SPECULATION_SETTINGS), (transfer, _CONNECTOR_SETTINGS)):
+        for key, setting in settings.items():
+            _add(values, setting, _plain(arguments_.get(key, "")))
+    if _given(transfer.get("kv_connector_extra_config", "")).get("enforce_handshake_compat", "").strip("'\"").lower() == "false":
         values["handshake_compat"] = "off"
-    if _NO_STATS.search(found[1]):
+    if given.get("disable_log_stats") == "True":
         values["stats"] = "off"
-    if _EXPERT_PARALLEL.search(found[1]) and "'prefill_context_parallel_size'" not in found[1]:
+    if given.get("enable_expert_parallel") == "True" and "prefill_context_parallel_size" not in given:
         values["expert_parallel"] = "on"
-    return EngineSettings(values, complete=True)
+    return EngineSettings(values, complete=_WHOLE_REPR in given)
+
+
+def _given(text: str) -> dict[str, str]:
+    """The arguments of the outermost bracket of a repr or a JSON object, as text; what stands within others is not its own.
+
+    An argument that is cut off at the end of the text is left out; only where nothing is, there is the key `_WHOLE_REPR`.
+    """
+    text = text[1:] if text.startswith(("'", '"')) else text
+    found: dict[str, str] = {}
+    depth = start = 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in ("'", '"'):
+            break
+        depth += (mark in _OPENING) - (mark in _CLOSING)
+        if depth == 1 and mark in _OPENING:
+            start = token.end()
+        elif (depth == 1 and mark[0] == ",") or (depth == 0 and mark in _CLOSING):
+            if argument := _ARGUMENT.fullmatch(text, start, token.start()):
+                found.setdefault(argument[1], argument[2])
+            start = token.end()
+            if depth == 0:
+                found[_WHOLE_REPR] = ""
+                break
+    return found
+
+
+def _plain(text: str) -> str:
+    """A number or a word, or the first text of a list."""
+    value = _VALUE.match(text)
+    return (value[1] or value[2] or value[3] or "") if value else ""
 
 
 NUMBERS = frozenset(("max_model_len", "max_running_requests", "max_batched_tokens", "tp", "pp", "dp", "draft_length", "block_size"))
@@ -80,7 +98,7 @@ NUMBERS = frozenset(("max_model_len", "max_running_requests", "max_batched_token
 _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 _CONFIG = re.compile(
     r"\b(?P<key>max_seq_len|tensor_parallel_size|pipeline_parallel_size|data_parallel_size|kv_cache_dtype|served_model_name|model)="
-    r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]+))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]{0,400}?num_spec_tokens=(?P<drafts>\d+))?",
+    r"(?:'(?P<text>[^']*)'|(?P<bare>[\w./:@+-]++)(?=[,)\s]))|SpeculativeConfig\(method='(?P<method>\w+)'(?:[^()]{0,400}?num_spec_tokens=(?P<drafts>\d++)(?=[,)]))?",
     re.ASCII,
 )
 _CONFIG_SETTINGS = {
@@ -138,7 +156,7 @@ def max_model_len(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Chunked prefill is enabled with max_num_batched_tokens=",
-    pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,15})",
+    pattern=r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,15})\.",
     source="Chunked prefill is enabled with max_num_batched_tokens=%d.",
     samples={
         "0.10.2": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
@@ -185,7 +203,7 @@ def kv_cache_dtype(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     anchor="Creating v1 connector with name: ",
-    pattern=r"Creating v1 connector with name: (\w{1,64})(?: and engine_id: |$)",
+    pattern=r"Creating v1 connector with name: (\w{1,64}(?= and engine_id: )|(?!LMCacheConnector$)\w{1,48}Connector(?:V1)?$)",
     source=("Creating v1 connector with name: %s and engine_id: %s", "Creating v1 connector with name: %s"),
     samples={
         "0.8.5": "Creating v1 connector with name: LMCacheConnectorV1",

@@ -7,7 +7,7 @@ from parsers.rules import Scope, Series, rule
 from parsers.units import base_name, label
 from parsers.vllm.settings import configuration
 
-_VERSION = r"v?(\d[\w.+-]*)"
+_VERSION = r"v?(\d{1,9}\.\d{1,9}\.[\w.+-]*\w)"
 _STARTS = (Series("engine_starts_total"),)
 
 
@@ -91,7 +91,7 @@ def server_version(found: re.Match[str]) -> EngineStarted:
         "tokenizer='/models/Qwen3-32B', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
         "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=4, "
         "pipeline_parallel_size=1, data_parallel_size=1, quantization=fp8, enforce_eager=False, kv_cache_dtype=fp8, "
-        "device_config=cuda, seed=0, served_model_name=qwen3-32b",
+        "device_config=cuda, seed=0, served_model_name=qwen3-32b, enable_prefix_caching=True",
         "0.26.0": "Initializing a V1 LLM engine (v0.26.0) with config: model='/models/tiny4', speculative_config=None, "
         "tokenizer='/models/tiny4', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, "
         "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=2048, download_dir=None, load_format=auto, "
@@ -104,7 +104,7 @@ def server_version(found: re.Match[str]) -> EngineStarted:
         "collect_detailed_traces=None, kv_cache_metrics=False, kv_cache_metrics_sample=0.01, cudagraph_metrics=False, "
         "enable_layerwise_nvtx_tracing=False, enable_mfu_metrics=False, enable_mm_processor_stats=False, "
         "enable_logging_iteration_details=False, jit_monitor_mode='warn', jit_monitor_verbose=False), seed=0, "
-        "served_model_name=tiny",
+        "served_model_name=tiny, enable_prefix_caching=True",
         "0.32.0": "Initializing a V1 LLM engine (v0.32.0) with config: model='/models/tiny', "
         "speculative_config=SpeculativeConfig(method='ngram', model=None, num_spec_tokens=4), tokenizer='/models/tiny', "
         "skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, tokenizer_revision=None, trust_remote_code=False, "
@@ -119,12 +119,12 @@ def server_version(found: re.Match[str]) -> EngineStarted:
         "kv_cache_metrics_sample=0.01, custom_histogram_buckets=None, cudagraph_metrics=False, "
         "enable_layerwise_nvtx_tracing=False, enable_mfu_metrics=False, enable_mm_processor_stats=False, "
         "enable_logging_iteration_details=False, jit_monitor_mode='warn', jit_monitor_verbose=False), seed=0, "
-        "served_model_name=tiny",
+        "served_model_name=tiny, enable_prefix_caching=True",
         "0.33.0": "Initializing a V1 LLM engine (v0.33.0) with config: model='/models/DeepSeek-V4-Flash', speculative_config=None, "
         "tokenizer='/models/DeepSeek-V4-Flash', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
         "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=8, "
         "pipeline_parallel_size=1, data_parallel_size=1, quantization=fp8, enforce_eager=False, kv_cache_dtype=fp8, "
-        "device_config=cuda, seed=0, served_model_name=dsv4-flash",
+        "device_config=cuda, seed=0, served_model_name=dsv4-flash, enable_prefix_caching=True",
     },
     emits=_STARTS,
 )

@@ -67,6 +67,31 @@ def _each_line(wrap, text):
     return "".join(wrap(line) for line in text.rstrip("\n").split("\n"))
 
 
+QUOTES = {
+    # records that quote users: the level and how they begin
+    "Chat template rejected the request: ": "WARNING",
+    "Error in preprocessing prompt inputs": "ERROR",
+    "HTTPException caught. Request id: cmpl-1": "ERROR",
+    "RequestValidationError caught. Request id: None": "ERROR",
+    "Exception caught. Request id: cmpl-1": "ERROR",
+    "Error in extracting tool call from response.": "ERROR",
+    "Error in create_messages: ": "ERROR",
+    "Request cmpl-1 failed (bad request): ": "WARNING",
+    "Request cmpl-1 failed (input error): ": "INFO",
+    "Request cmpl-1 failed due to ": "INFO",
+}
+
+
+def _quoting(first, text, *, carriage_return="\r"):
+    head = header("hf.py:927", level=QUOTES[first])
+    return f"{carriage_return}\n".join(head + line for line in (f"{first}{CANARY}", MESSAGES["traceback"], text, CANARY)) + "\n"
+
+
+def _quoting_json(first, text, key="exc_info"):
+    message = f"{first}{CANARY}\n{MESSAGES['traceback']}\n{text}"
+    return _json(message, levelname=QUOTES[first], name="vllm.renderers.hf", **{key: f"{MESSAGES['traceback']}\n{text}"})
+
+
 CYAN = "\x1b[1;36m(APIServer pid=1)\x1b[0;0m "
 
 WAYS = {
@@ -128,6 +153,35 @@ def test_a_genuine_line_is_counted_where_a_forged_one_is_not():
         assert (told == []) == (name in silent), name
     for name in silent - {"traceback"}:
         assert len(read(MESSAGES[name] + "\n").kinds) == 1, name
+
+
+@pytest.mark.parametrize(("first", "message"), list(product(QUOTES, MESSAGES)))
+def test_a_record_that_quotes_a_user_tells_no_failure(first, message):
+    """Neither what looks like a traceback in it, nor what follows that, whether the record's lines end in \\r or are JSON."""
+    text = MESSAGES[message]
+    for log in (_quoting(first, text), _each_line(_cri, _quoting(first, text)), _quoting_json(first, text)):
+        reading = read(log)
+        assert reading.events == []
+        assert sum(reading.log.unrecognised.values()) == 0
+        assert CANARY not in reading.public_text()
+
+
+@pytest.mark.parametrize(("first", "message"), list(product((first for first, level in QUOTES.items() if level != "INFO"), MESSAGES)))
+def test_a_quote_goes_on_where_the_carriage_returns_are_lost(first, message):
+    """Its lines share second and source line, which no other record has; at INFO nothing shows where a record ends."""
+    assert read(_quoting(first, MESSAGES[message], carriage_return="")).events == []
+
+
+def test_a_record_after_a_quote_is_the_engines_own():
+    """Another source line, another second, or another process."""
+    dead = MESSAGES["dead engine"]
+    quote = _quoting("Chat template rejected the request: ", MESSAGES["out of memory"])
+    heads = [
+        header("core.py:1", level="ERROR"),
+        header("hf.py:927", level="ERROR", time="07-14 03:15:59"),
+        header("hf.py:927", level="ERROR", who="EngineCore pid=318"),
+    ]
+    assert all(len(read(f"{quote}{head}{dead}\n").events) == 1 for head in heads)
 
 
 # -- further lines of other sources ------------------------------------------------------------------------------------
