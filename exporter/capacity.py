@@ -35,7 +35,8 @@ class Capacity:
 
     def kv_cache_bytes(self, event: KvCacheBytes, head: Head) -> None:
         """One rank's share."""
-        self._set("kv_cache_size_bytes", event.bytes, head.origin.rank)
+        if event.bytes >= 0:  # a negative number is what is missing
+            self._set("kv_cache_size_bytes", event.bytes, head.origin.rank)
 
     def kv_cache_size(self, event: KvCacheSize, head: Head) -> None:
         """The pool of one engine."""
@@ -56,7 +57,7 @@ class Capacity:
         """A summary replaces what single phases told."""
         for part in event.parts:
             self._memory.setdefault((head.origin.rank, part.part), {})[head.origin.who] = [part.bytes]
-        if event.kv_bytes is not None:
+        if event.kv_bytes is not None and event.kv_bytes >= 0:
             self._set("kv_cache_size_bytes", event.kv_bytes, head.origin.rank)
 
     def compatible(self, connector: str, head: Head) -> None:
@@ -72,7 +73,7 @@ class Capacity:
         for (family, labels), value in self._gauges.items():
             yield Sample(family, labels, value)
         for (rank, part), processes in self._memory.items():
-            yield Sample("engine_memory_bytes", (rank, part), max(map(sum, processes.values())))
+            yield Sample("engine_memory_bytes", (rank, part), max(0.0, *map(sum, processes.values())))  # others may free memory meanwhile
         for connector, ranks in self._compatible_ranks.items():
             yield Sample("kv_compatible_ranks", (connector,), len(ranks))
 

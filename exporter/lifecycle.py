@@ -13,7 +13,8 @@ INCIDENT_SECONDS = 60.0
 KNOWN_BAD = "known_bad_combination"
 
 _ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_exception"})
-_PART_OF_FAILED_START = _PART_OF_SHUTDOWN = frozenset({"engine_dead", "worker_died"})
+_PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
+_PART_OF_SHUTDOWN = _PART_OF_FAILED_START | {"rpc_timeout", "collective_timeout"}  # calls to workers that are gone already
 # What a phase is called when the better line is missing.
 _FALLBACKS = {"load_weights": "read_weights", "compile": "torch_compile"}
 _ROUNDS_LIMIT = 16  # target and draft model; a log that says more is no engine's

@@ -9,9 +9,15 @@ _MESSAGE = ("message", "msg")
 _LEVEL = ("levelname", "level", "severity")
 _TIME = ("asctime", "timestamp", "ts", "time")
 _PROCESS = ("vllm_process_name", "processName")
-_SOURCE = ("name", "logger", "filename")
-_TRACEBACK = ("exc_info", "exc_text", "stack_trace")
+_SOURCE = ("name", "logger", "logger_name", "filename")
+_TRACEBACK = ("exc_info", "exc_text", "stack_trace", "exception")
 _PROCESS_NAME = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
+# What uvicorn says, for records without a logger's name: an access line, or its life cycle.
+_OF_THE_SERVER = re.compile(
+    r'[^\s"]{1,64} - "[A-Z]{1,16} [^\s"]+ HTTP/|(?:Started|Finished) server process \[|Waiting for application |Application (?:startup|shutdown) '
+    r"|Shutting down$|Uvicorn running on |\[Errno 98\] error while attempting to bind on address ",
+    re.ASCII,
+)
 _MILLISECONDS_FROM = 1e11
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 
@@ -24,6 +30,8 @@ class JsonRecord(NamedTuple):
     level: str
     time: str
     where: str
+    server: bool
+    """Whether uvicorn said it."""
     lines: list[str]
 
 
@@ -39,13 +47,14 @@ def json_record(line: str) -> JsonRecord | None:
     level = _text(entry, _LEVEL).upper()
     if not message or not level:
         return None
-    pid = entry.get("process")
+    pid, where = entry.get("process"), _text(entry, _SOURCE)
     return JsonRecord(
         process=process if _PROCESS_NAME.fullmatch(process := _text(entry, _PROCESS)) else "",
         identity=f" pid={pid}" if isinstance(pid, int) else "",
         level=_LEVELS.get(level, level),
         time=_time(entry),
-        where=_text(entry, _SOURCE),
+        where=where,
+        server=where.startswith("uvicorn") or (not where.startswith("vllm") and _OF_THE_SERVER.match(message) is not None),
         lines=message.split("\n") + _text(entry, _TRACEBACK).split("\n"),
     )
 

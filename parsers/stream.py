@@ -387,7 +387,7 @@ class LogStream:
         self.levels[level] += 1
         head = self._head(record.process, record.identity, level, record.time, record.where)
         first = record.lines[0]
-        if record.where.startswith("uvicorn"):
+        if record.server:
             self._server_line(first, 0, head)
             return True
         self.own_levels.add(level)

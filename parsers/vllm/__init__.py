@@ -1,6 +1,7 @@
 """vLLM's own records, one module a subject. Importing them fills the registry."""
 
 from parsers.vllm import capacity as capacity
+from parsers.vllm import failed_starts as failed_starts
 from parsers.vllm import failures as failures
 from parsers.vllm import hazards as hazards
 from parsers.vllm import jit as jit

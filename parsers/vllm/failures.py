@@ -169,47 +169,6 @@ def initialisation_failed(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
-    anchor=(
-        "ValueError: To serve at least one request",
-        "ValueError: No available memory for the cache",
-        "ValueError: Free memory on device",
-    ),
-    pattern=(
-        r"ValueError: (?:To serve at least one request with the models?'s max seq len|No available memory for the cache blocks"
-        r"|Free memory on device .{1,200}is less than (?:desired GPU memory utilization|the engine's ))"
-    ),
-    source=(
-        "To serve at least one request with the models's max seq len",
-        "To serve at least one request with the model's max seq len",
-        "No available memory for the cache blocks",
-        "GiB) on startup is less than desired GPU memory utilization",
-        "GiB) on startup is less than the engine's ",
-    ),
-    samples={
-        "0.10.2": "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
-        "which is larger than the available KV cache memory (7.35 GiB).  Based on the available memory, the estimated "
-        "maximum model length is 60208. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
-        "initializing the engine.",
-        "0.26.0": "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
-        "the engine (this flag also controls CPU memory reservation on the CPU backend, despite its name). See "
-        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
-        "0.32.0": "ValueError: To serve at least one request with the model's max seq len (8192), (0.0 GiB KV cache is needed, which "
-        "is larger than the available KV cache memory (0.0 GiB). Based on the available memory, the estimated maximum model "
-        "length is 2432. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
-        "decreasing `max_model_len` when initializing the engine. See "
-        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
-        "0.33.0": "ValueError: Free memory on device cuda:0 (21.4/94.97 GiB) on startup is less than desired GPU memory utilization "
-        "(0.92, 87.37 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
-    },
-    scope=Scope.EXCEPTION,
-    emits=_failure("startup_failed"),
-)
-def pool_too_small(_: re.Match[str]) -> EngineFailure:
-    """The KV pool cannot hold one request."""
-    return EngineFailure("startup_failed")
-
-
-@rule(
     anchor=("torch.OutOfMemoryError: ", "torch.cuda.OutOfMemoryError: ", "RuntimeError: ", "torch.AcceleratorError: "),
     pattern=(
         r"(?:torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|torch\.AcceleratorError): "
@@ -326,23 +285,6 @@ def dp_server_exited(_: re.Match[str]) -> EngineFailure:
 def stack_dumped(_: re.Match[str]) -> EngineFailure:
     """The engine's opt-in watchdog found no progress."""
     return EngineFailure("hang")
-
-
-@rule(
-    anchor="Failed to load model - not enough GPU memory",
-    pattern=r"Failed to load model - not enough GPU memory",
-    source="Failed to load model - not enough GPU memory.",
-    samples={
-        "0.26.0": "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights, "
-        "increasing --tensor-parallel-size, or using --quantization. See "
-        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more tips.",
-    },
-    since="0.13",
-    emits=_failure("gpu_oom"),
-)
-def weights_do_not_fit(_: re.Match[str]) -> EngineFailure:
-    """The weights do not fit."""
-    return EngineFailure("gpu_oom")
 
 
 _CUDA = (

@@ -35,6 +35,23 @@ def jit_monitor(found: re.Match[str]) -> Compiled:
     return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True)
 
 
+@rule(
+    anchor="RuntimeError: ",
+    pattern=r"RuntimeError: (Triton|TileLang|CuTeDSL) (?:kernel )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike)",
+    source="%s %s during inference: %s%s. This causes a latency spike; consider extending warmup to cover this shape/config.",
+    samples={
+        "0.33.0": "RuntimeError: Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider "
+        "extending warmup to cover this shape/config.",
+    },
+    since="0.25",
+    scope=Scope.EXCEPTION,
+    emits=[series for backend in _BACKENDS.values() for series in compile_series(backend, "compile", "serving")],
+)
+def jit_refused(found: re.Match[str]) -> Compiled:
+    """The same with --jit-monitor-mode error: the step fails, and with it the engine."""
+    return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True)
+
+
 _GRAPH = compile_series("inductor", "compile", timed=True)
 
 

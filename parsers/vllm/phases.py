@@ -94,13 +94,18 @@ def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
 
 
 @rule(
-    anchor="Graph capturing finished in ",
-    pattern=rf"Graph capturing finished in \**{DECIMAL} secs(?:\**, took {DECIMAL} GiB|\.)",
-    source=("Graph capturing finished in %.0f secs, took %.2f GiB", "Graph capturing finished in %.0f secs."),
+    anchor=("Graph capturing finished in ", "Encoder graph capturing finished in "),
+    pattern=rf"(?:G|Encoder g)raph capturing finished in \**{DECIMAL} secs(?:\**, took {DECIMAL} GiB|\.)",
+    source=(
+        "Graph capturing finished in %.0f secs, took %.2f GiB",
+        "Graph capturing finished in %.0f secs.",
+        "Encoder graph capturing finished in %.0f secs, took %.2f GiB (%d graphs)",
+    ),
     samples={
         "0.6.3": "Graph capturing finished in 18 secs.",
         "0.10.2": "Graph capturing finished in 46 secs, took 2.31 GiB",
         "0.26.0": "Graph capturing finished in 46 secs, took 2.31 GiB",
+        "0.31.0": "Encoder graph capturing finished in 4 secs, took 0.31 GiB (12 graphs)",
         "0.33.0": "Graph capturing finished in 46 secs, took 2.31 GiB",
     },
 )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from parsers.events import KvCacheSize, KvCompatibility, KvTransferFailure
+from parsers.events import HttpResponses, KvCacheSize, KvCompatibility, KvTransferFailure
 from parsers.framing import PARTIAL_LIMIT, Framing
 from tests.parsers.reading import DATA, HANDSHAKE_FAILED, LOGO, MISMATCH, STATS, header, read, utc
 
@@ -75,6 +75,38 @@ def test_the_traceback_of_a_json_record_continues_it():
     assert reading.events == [failure, KvCompatibility("nixl", "mismatch")]
     assert reading.heads[1].parent == failure
     assert reading.log.unrecognised["ERROR"] == 0
+
+
+ACCESS = '10.42.3.17:41022 - "POST /v1/completions HTTP/1.1" 200'
+NAMES = [
+    {"name": None},
+    {"name": None, "logger_name": "uvicorn.access"},
+    {"name": None, "logger": "uvicorn.error"},
+    {"name": None, "filename": "httptools_impl.py"},
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_the_server_is_known_by_its_words_where_a_record_has_no_logger(names):
+    """A dictConfig prints the keys that its author chose."""
+    reading = read(
+        "".join(_json(each, **names) for each in (ACCESS, "Application startup complete.", "Shutting down", "Finished server process [1]"))
+    )
+    assert sum(event.counts["2xx"] for event in reading.events if isinstance(event, HttpResponses)) == 1
+    assert [kind for kind in reading.kinds if kind != "HttpResponses"] == ["EngineReady", "EngineStopping", "EngineStopping"]
+
+
+def test_a_record_of_the_engine_is_no_access_line():
+    """Its logger's name says so, and without one a text before the request does."""
+    for record in (_json(ACCESS), _json(f"Received {ACCESS}", name=None), _json(f'"{ACCESS}', name=None)):
+        assert read(record).events == []
+
+
+@pytest.mark.parametrize("key", ["exc_info", "exc_text", "stack_trace", "exception"])
+def test_a_traceback_has_several_keys(key):
+    """Those of logging, of formatters for cloud logging and of structlog."""
+    reading = read(_json(HANDSHAKE_FAILED, levelname="ERROR", **{key: f"{TRACEBACK}\n{MISMATCH}"}))
+    assert reading.kinds == ["KvTransferFailure", "KvCompatibility"]
 
 
 def test_json_records_of_one_second_are_records_each():
