@@ -108,6 +108,7 @@ class Engine:
             events.SpecTotals: self._spec_totals,
             events.Preempted: self._preempted,
             events.KvTransferInterval: self._kv_transfers,
+            events.KvMoved: self._kv_moved,
             events.KvTransferIntervals: self._kv_transfers_of_several,
             events.KvTransferFailure: self._kv_failure,
             events.KvCompatibility: self._kv_compatibility,
@@ -298,7 +299,22 @@ class Engine:
 
     def _kv_transfers_of_several(self, event: events.KvTransferIntervals, head: Head) -> None:
         for part in event.parts:
-            self._kv_transfers(part, head)
+            if isinstance(part, events.KvMoved):
+                self._kv_moved(part, head)
+            else:
+                self._kv_transfers(part, head)
+
+    def _kv_moved(self, event: events.KvMoved, head: Head) -> None:
+        """A store's interval: no evidence of a pair."""
+        labels = (self._follows(head), event.connector)
+        for family, value in (
+            ("kv_transfers_total", event.transfers),
+            ("kv_transfer_seconds_total", event.seconds),
+            ("kv_transfer_bytes_total", event.bytes),
+            ("kv_transfer_reported_failures_total", event.failed),
+        ):
+            if value is not None:
+                self.counters.add(family, *labels, by=value)
 
     def _responses(self, event: events.HttpResponses, head: Head) -> None:
         for code, count in event.counts.items():

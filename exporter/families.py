@@ -98,9 +98,13 @@ FAMILIES: dict[str, Family] = {
     "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
     # -- KV transfer
     "kv_transfers_total": _counter(
-        "dp_rank connector", "Rank-level KV transfers (each TP rank counts), not requests. A lower bound: idle intervals are never printed."
+        "dp_rank connector",
+        "Rank-level KV transfers (each TP rank counts), not requests; of stores the operations, both ways. A lower bound: idle intervals are never printed.",
     ),
-    "kv_transfer_bytes_total": _counter("dp_rank connector", "Bytes of these transfers: number times mean size."),
+    "kv_transfer_bytes_total": _counter(
+        "dp_rank connector",
+        "Bytes of these transfers: number times mean size, or as printed; 3FS prints none, offloading no number before 0.24.",
+    ),
     "kv_transfer_seconds_total": _counter("dp_rank connector", "Summed durations of these transfers: number times mean."),
     "kv_transfer_post_seconds_total": _counter("dp_rank connector", "Summed time to post these transfers: number times mean."),
     "kv_transfer_duration_seconds": _gauge("dp_rank connector stat", "Duration of a transfer in the last interval."),

@@ -170,10 +170,20 @@ class KvTransferInterval(NamedTuple):
     failed: float | None = None
 
 
+class KvMoved(NamedTuple):
+    """What a connector moved to and from a store in one interval, both ways together. None where its line has no such number."""
+
+    connector: str
+    transfers: float | None
+    seconds: float
+    bytes: float | None
+    failed: float | None
+
+
 class KvTransferIntervals(NamedTuple):
     """The same of several connectors on one line (MultiConnector)."""
 
-    parts: tuple[KvTransferInterval, ...]
+    parts: tuple[KvTransferInterval | KvMoved, ...]
 
 
 class KvTransferFailure(NamedTuple):
@@ -305,7 +315,7 @@ class HttpResponses(NamedTuple):
 Event: TypeAlias = (
     Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
     | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
-    | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
+    | KvMoved | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
 )  # fmt: skip

@@ -6,6 +6,7 @@ from parsers.vllm import failures as failures
 from parsers.vllm import hazards as hazards
 from parsers.vllm import jit as jit
 from parsers.vllm import kv_failures as kv_failures
+from parsers.vllm import kv_stores as kv_stores
 from parsers.vllm import kv_transfer as kv_transfer
 from parsers.vllm import mooncake as mooncake
 from parsers.vllm import moriio as moriio

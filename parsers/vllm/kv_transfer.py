@@ -19,6 +19,7 @@ from parsers.events import (
 )
 from parsers.rules import Scope, Series, rule
 from parsers.units import MIB, MILLISECOND
+from parsers.vllm.kv_stores import moved
 
 _NUMBER = r"(\d[\d.e+-]{0,31}|nan)"
 _NESTED = re.compile(r"\b(\w{0,48}Connector(?:V\d)?)=\{([^{}]{0,2048})\}", re.ASCII)
@@ -58,9 +59,10 @@ def kv_transfer_interval(found: re.Match[str]) -> KvTransferInterval | KvTransfe
     if text.startswith(_TRANSFERS):
         words = text.replace(", ", "=").split("=")
         return _interval("", dict(zip(words[::2], words[1::2], strict=True)))
-    nested = ((connector, dict(_NESTED_PAIR.findall(body))) for connector, body in _NESTED.findall(text))
-    parts = tuple(_interval(connector, values) for connector, values in nested if _TRANSFERS in values)
-    return KvTransferIntervals(parts) if parts else NOTHING
+    nested = [(connector, dict(_NESTED_PAIR.findall(body))) for connector, body in _NESTED.findall(text)]
+    parts = (_interval(connector, values) if _TRANSFERS in values else moved(values) for connector, values in nested)
+    told = tuple(part for part in parts if part)
+    return KvTransferIntervals(told) if told else NOTHING
 
 
 def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:

@@ -169,3 +169,60 @@ def test_a_connector_has_one_name(name: str, label: str) -> None:
 
     assert {("0", label): 4} == counted(reading, "kv_transfers_total")
     assert reading.source.engine.settings.connector == ("" if label == "other" else label)
+
+
+# -- stores ------------------------------------------------------------------------------------------------------------
+
+MIB = 2**20
+OFFLOADED = "vllm:kv_offload_load_bytes={}, vllm:kv_offload_load_time=0.25, vllm:kv_offload_load_size_count=2, vllm:kv_offload_store_bytes={}, vllm:kv_offload_store_time=0.5, vllm:kv_offload_store_size_count=4, vllm:kv_offload_tiering_read_bytes:('fs',)=7"
+STORED = (
+    "load_get_count=2, load_get_avg_ms=2.0, load_get_p90_ms=2.1, load_get_total_keys=8, load_get_total_bytes=1048576, load_get_failed_keys=0, "
+    "load_get_error_count=0, save_exists_count=3, save_exists_avg_ms=9.0, save_exists_p90_ms=9.0, save_exists_total_keys=12, "
+    "save_exists_total_bytes=0, save_exists_failed_keys=0, save_exists_error_count=1"
+)
+HF3FS = (
+    "Num transfers task=7, Num save task success=4, Num save task failed=1, Num load task success=2, Num load task failed=2, "
+    "Avg save duration (ms)=3.0, P90 save duration (ms)=3.5, Avg load duration (ms)=2.0, P90 load duration (ms)=2.5"
+)
+STORES = {
+    # a line's text, its connector, and transfers, seconds, bytes and failures
+    "offloading": (OFFLOADED.format(MIB, 2 * MIB), "OffloadingConnector", (6, 0.75, 3 * MIB, None)),
+    "offloading-0.20": (
+        f"GPU_to_CPU_total_bytes={MIB}, GPU_to_CPU_total_time=0.5, CPU_to_GPU_total_bytes={MIB}, CPU_to_GPU_total_time=0.25",
+        "OffloadingConnector",
+        (None, 0.75, 2 * MIB, None),
+    ),
+    "mooncakestore": (STORED, "MooncakeStoreConnector", (2, 0.004, MIB, 1)),
+    "hf3fs": (HF3FS, "HF3FSKVConnector", (6, 0.016, None, 3)),
+}
+
+
+def nested(text: str) -> str:
+    """The line's pairs as a MultiConnector prints them."""
+    return ", ".join("'{}': {}".format(*pair.rsplit("=", 1)) for pair in text.split(", "))
+
+
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("store", STORES)
+def test_stores_tell_what_they_moved(store: str, multi: bool) -> None:
+    """Saves and loads together, whatever keys the connector prints; such a line proves nothing of a pair."""
+    text, connector, wanted = STORES[store]
+    line_ = line(f"KV Transfer metrics: {connector}={{{nested(text)}}}" if multi else f"KV Transfer metrics: {text}")
+    reading = read(logo("0.33.0"), using("NixlConnector"), READY, stats(), line_)
+
+    families = ("kv_transfers_total", "kv_transfer_seconds_total", "kv_transfer_bytes_total", "kv_transfer_reported_failures_total")
+    label = store.partition("-")[0]
+    for family, value in zip(families, wanted, strict=True):
+        assert ({} if value is None else {("0", label): pytest.approx(value)}) == counted(reading, family), family
+    assert "unknown" == reading.check("transfers_growing")
+    assert {} == counted(reading, "rule_errors_total")
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_torn_line_of_a_store_tells_no_more_than_the_whole(store: str) -> None:
+    """What is cut off is missing, never more."""
+    whole = f"KV Transfer metrics: {STORES[store][0]}"
+    told = read(logo(), stats(), line(whole)).series("kv_transfer_bytes_total")
+    for end in range(len(whole)):
+        for labels, value in read(logo(), stats(), line(whole[:end])).series("kv_transfer_bytes_total").items():
+            assert value <= told[labels]
