@@ -119,29 +119,38 @@ def old_transfer_failure(found: re.Match[str]) -> KvTransferFailure:
 
 
 @rule(
-    anchor=("NixlPushConnector: registration for request ", "No remote agents for engine ", "Failed handshake to D "),
+    anchor=(
+        "NixlPushConnector: registration for request ",
+        "No remote agents for engine ",
+        "Failed handshake to D ",
+        "nixl-push-writer error",
+    ),
     pattern=(
         r"(?:NixlPushConnector: registration for request (\S{1,256}) timed out|No remote agents for engine \S{1,256}; cannot send registration"
-        r"|(Failed handshake to D) )"
+        r"|(Failed handshake to D) |(nixl-push-writer error))"
     ),
     source=(
         "NixlPushConnector: registration for request %s timed out after %.1fs without a push completion",
         "No remote agents for engine %s; cannot send registration for %s",
         "Failed handshake to D %s for push %s",
+        "nixl-push-writer error; continuing",
     ),
     samples={
         "0.26.0": "Failed handshake to D e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07 for push chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+        "0.27.0": "nixl-push-writer error; continuing",
         "0.30.0": "No remote agents for engine e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07; cannot send registration for "
         "chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
         "0.33.0": "NixlPushConnector: registration for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de timed out after 30.0s without a "
         "push completion",
     },
     since="0.24",
-    emits=[Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in ("registration", "handshake")],
+    emits=[
+        Series("kv_transfer_failures_total", {"connector": "nixl", "reason": reason}) for reason in ("registration", "handshake", "other")
+    ],
 )
 def push_failure(found: re.Match[str]) -> KvTransferFailure:
     """Push mode: prefill writes, so it is prefill that fails."""
-    return KvTransferFailure("nixl", "handshake" if found[2] else "registration", found[1])
+    return KvTransferFailure("nixl", "handshake" if found[2] else "other" if found[3] else "registration", found[1])
 
 
 @rule(

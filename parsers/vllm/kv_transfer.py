@@ -203,17 +203,34 @@ def blocks_expired(found: re.Match[str]) -> KvExpired:
 
 
 @rule(
-    anchor="Remote engine at ",
-    pattern=r"Remote engine at \S{1,256} changed from \S{1,256} to \S{1,256}",
-    source="Remote engine at %s:%d changed from %s to %s.",
+    anchor="Declining expired remote read for ",
+    pattern=r"Declining expired remote read for (\S{1,256}) from engine ",
+    source="Declining expired remote read for %s from engine %s.",
+    samples={
+        "0.33.0": "Declining expired remote read for chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de from engine e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07.",
+    },
+    since="0.26",
+    emits=[Series("kv_expired_requests_total", {"connector": "nixl"})],
+)
+def read_declined(found: re.Match[str]) -> KvExpired:
+    """Bidirectional mode: the remote blocks' lease is over, so nobody fetches them; the engine counts them as expired, too."""
+    return KvExpired("nixl", found[1])
+
+
+@rule(
+    anchor=("Remote engine at ", "Local NIXL metadata for remote engine "),
+    pattern=r"(?:Remote engine at \S{1,256} changed from \S{1,256} to \S{1,256}|Local NIXL metadata for remote engine \S{1,256} was invalidated)",
+    source=("Remote engine at %s:%d changed from %s to %s.", "Local NIXL metadata for remote engine %s was invalidated; "),
     samples={
         "0.32.0": "Remote engine at 192.0.2.1:5600 changed from b1e2f7c4-2d3a-4c55-8f0e-90a7c3d1e522 to "
         "e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07.",
+        "0.33.0": "Local NIXL metadata for remote engine e6d0c1aa-77a2-4f0d-b7a9-3a3b6f1d9c07 was invalidated; re-handshaking after reads "
+        "drain.",
     },
     since="0.31",
 )
 def peer_changed(_: re.Match[str]) -> KvPeerChanged:
-    """The prefill engine behind an address was replaced."""
+    """The prefill engine behind an address was replaced, or what is known of it holds no longer: the handshake comes again."""
     return KvPeerChanged()
 
 

@@ -81,3 +81,78 @@ def routine_warning(_: re.Match[str]) -> Nothing:
 def crash_dump(_: re.Match[str]) -> Nothing:
     """What the engine was at when it died; the death has lines of its own."""
     return NOTHING
+
+
+@rule(
+    anchor=(
+        "Unrecognized request ",
+        "Not pairing remote ",
+        "Connection listener got unexpected message",
+        "_do_start_push_kv for ",
+        "cudaHostRegister failed (",
+    ),
+    pattern=(
+        r"(?:Unrecognized request \S{1,256} notif \(may have expired\)|Not pairing remote \d{1,9}-token blocks|Connection listener got unexpected message"
+        r"|_do_start_push_kv for \S{1,256} took |cudaHostRegister failed \(code=)"
+    ),
+    source=(
+        "Unrecognized request %s notif (may have expired).",
+        "Not pairing remote %d-token blocks with local %d-token blocks: ",
+        "Connection listener got unexpected message %s",
+        "Connection listener got unexpected message",
+        "_do_start_push_kv for %s took %.1fms (slow NIXL submission)",
+        "cudaHostRegister failed (code=%d) — ",
+    ),
+    samples={
+        "0.10.2": "Connection listener got unexpected message b'ping'",
+        "0.26.0": "Unrecognized request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de notif (may have expired).",
+        "0.27.0": "_do_start_push_kv for chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de took 103.4ms (slow NIXL submission)",
+        "0.32.0": "cudaHostRegister failed (code=1) — transfers will still work but may be slower (unpinned DMA)",
+        "0.33.0": "Not pairing remote 64-token blocks with local 48-token blocks: the remote KV layout cannot be split into 16-token units.",
+    },
+    since="0.9",
+)
+def routine_of_connectors(_: re.Match[str]) -> Nothing:
+    """What a connector finds odd and works around; a transfer that fails of it has a record of its own."""
+    return NOTHING
+
+
+@rule(
+    anchor=(
+        "Request ",
+        "Engine Exception caught. ",
+        "Unexpected: grammar rejected tokens ",
+        "Failed to reset prefix cache because some ",
+        "[shutdown] Executor: workers still running after ",
+        "Received stats for out-of-order ",
+        "Tensor parallel size (",
+    ),
+    pattern=(
+        r"(?:Request \S{1,256} failed with an internal error|Engine Exception caught\. Request id: |Unexpected: grammar rejected tokens "
+        r"|Failed to reset prefix cache because some |\[shutdown\] Executor: workers still running after |Received stats for out-of-order "
+        r"|Tensor parallel size \(\d{1,9}\) exceeds available GPUs )"
+    ),
+    source=(
+        "Request %s failed with an internal error during generation",
+        "Engine Exception caught. Request id: %s",
+        "Unexpected: grammar rejected tokens %s for request %s. ",
+        "Failed to reset prefix cache because some blocks (%d) are not freed yet",
+        "[shutdown] Executor: workers still running after SIGTERM; ",
+        "[shutdown] Executor: workers still running after grace period; ",
+        "Received stats for out-of-order step (%d, %d) from engine %d (expected > (%d, %d))",
+        "Tensor parallel size (%d) exceeds available GPUs (%d). ",
+    ),
+    samples={
+        "0.8.5": "Failed to reset prefix cache because some blocks (12) are not freed yet",
+        "0.13.0": "Tensor parallel size (8) exceeds available GPUs (4). This may result in Ray placement group allocation failures. Consider "
+        "reducing tensor_parallel_size to 4 or less, or ensure your Ray cluster has 8 GPUs available.",
+        "0.18.0": "Engine Exception caught. Request id: chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de",
+        "0.26.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de failed with an internal error during generation",
+        "0.27.0": "Received stats for out-of-order step (3, 17) from engine 1 (expected > (3, 18))",
+        "0.32.0": "Unexpected: grammar rejected tokens [151643] for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de. Terminating request.",
+        "0.33.0": "[shutdown] Executor: workers still running after SIGTERM; sending SIGKILL count=2",
+    },
+)
+def routine_of_requests(_: re.Match[str]) -> Nothing:
+    """The end of one request, and steps of a shutdown; whatever the engine itself died of is told by others."""
+    return NOTHING

@@ -102,7 +102,8 @@ def test_nccl_errors_are_counted_for_the_library() -> None:
         ("WorkerProc hit an exception.", "ERROR", 0),
         ("Add 2 padding layers, may waste at most 7.14% KV cache memory", "WARNING", 0),
         ("Chat template render timed out — executor pool replaced (4 worker(s)).", "WARNING", 0),
-        ("Unexpected: grammar rejected tokens [1] for request x. Terminating request.", "ERROR", 1),
+        ("Unexpected: grammar rejected tokens [1] for request x. Terminating request.", "ERROR", 0),
+        ("Unexpected: grammar accepted tokens [1] for request x.", "ERROR", 1),
         ("Missing cached draft probabilities for request x; sampling again", "WARNING", 1),
     ],
 )

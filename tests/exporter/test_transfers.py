@@ -346,3 +346,33 @@ def test_rays_repetitions_are_records_of_other_workers(first: str, family: str, 
     more = f"{first} [repeated 7x across cluster] (Ray deduplicates logs by default.)"
 
     assert 8 == read(logo(), first, more).value(family, *labels)
+
+
+# -- push and bidirectional mode ---------------------------------------------------------------------------------------
+
+
+def test_read_that_is_declined_is_an_expired_request() -> None:
+    """The engine counts it so, too."""
+    declined = line("Declining expired remote read for cmpl-1 from engine e6d0c1aa.", RANK0, level="WARNING")
+
+    assert {("nixl",): 1} == counted(read(logo("0.33.0"), declined, declined), "kv_expired_requests_total")
+
+
+def test_metadata_that_was_invalidated_must_be_checked_again() -> None:
+    """A check that passed says nothing about the handshake to come."""
+    passed = line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK0)
+    invalid = line(
+        "Local NIXL metadata for remote engine e6d0c1aa was invalidated; re-handshaking after reads drain.", RANK0, level="WARNING"
+    )
+    lines = [logo("0.33.0"), connector("kv_consumer"), READY, passed]
+
+    assert "pass" == read(*lines).check("compatibility")
+    assert "unknown" == read(*lines, invalid).check("compatibility")
+    assert "pass" == read(*lines, invalid, passed).check("compatibility")
+
+
+def test_error_of_the_push_writer_is_a_failure() -> None:
+    """Its thread goes on; what it was at is lost."""
+    reading = read(logo("0.33.0"), line("nixl-push-writer error; continuing", RANK0, level="ERROR"))
+
+    assert {("nixl", "other"): 1} == counted(reading, "kv_transfer_failures_total")

@@ -20,7 +20,17 @@ from tests.parsers.reading import header, read
 
 RULES = registry()
 EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
-    {"answer_unreadable", "crash_dump", "prompt_refused", "request_failed", "request_refused", "routine_warning", "worker_raised"}
+    {
+        "answer_unreadable",
+        "crash_dump",
+        "prompt_refused",
+        "request_failed",
+        "request_refused",
+        "routine_of_connectors",
+        "routine_of_requests",
+        "routine_warning",
+        "worker_raised",
+    }
 )
 """Rules of warnings and errors that mean nothing of their own: they are known, so that what is not known stands out."""
 
@@ -99,6 +109,15 @@ def test_a_sample_is_told_once_wherever_its_rule_may_stand(rule, sample):
     for scope, line in lines.items():
         if scope in rule.scope:
             assert read(line).told == [repr(expected)] * (not isinstance(expected, Nothing)), scope
+
+
+@every_sample
+def test_a_sample_is_no_unknown_warning(rule, sample):
+    """What a rule knows does not stand out, whatever it is worth."""
+    for level in ("WARNING", "ERROR"):
+        head = f"{header(level=level)}" if Scope.RECORD in rule.scope else f"{header(level=level)}Failed.\r\n{header(level=level)}"
+        unrecognised = read(f"{head}{sample}\n").log.unrecognised
+        assert sum(unrecognised.values()) == (Scope.RECORD not in rule.scope)
 
 
 @every_rule
