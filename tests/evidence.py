@@ -9,12 +9,20 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import yaml
+
 DATA = Path(__file__).parent / "data"
 LINES = DATA / "lines"
 ORIGINS = {"captured": "captured", "rendered": "rendered", "field": "reported"}
 """What the first word of a log's name says of it, the best evidence first."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# What a sample stands behind: nothing, the header of an engine or a library, what a JSON object or a viewer puts before a message.
+_HEAD = re.compile(
+    r"(?:^|\"|\\n|\[?\b[\w./-]+:\d+\] |\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? +"
+    r"|\(\w+\.py:\d+\): |- flashinfer\.jit: |\([A-Za-z][\w-]* pid=\d+(?:, ip=[\w.]+)?\) )(?:\[\w{1,32}\] )?$",
+    re.ASCII,
+)
 _LONG = 400
 """Characters from which a sample may be the beginning of a longer line: dumps of a whole configuration."""
 
@@ -24,10 +32,22 @@ def known(key: str, sample: str) -> str:
     forms = (sample, json.dumps(sample, ensure_ascii=False)[1:-1])
     for origin, line in _lines(key):
         for form in forms:
-            _, found, rest = line.partition(form)
-            if found and (not rest or rest[0] == '"' or len(sample) > _LONG):
+            before, found, rest = line.partition(form)
+            if found and _HEAD.search(before) and (not rest or rest[0] == '"' or len(sample) > _LONG):
                 return origin
     return ""
+
+
+@cache
+def version_of(log: str) -> str:
+    """The release that a log of tests/data is of, as far as anybody knows: `0.26` when not even its author said more."""
+    return str(_cases()[log]["version"]).partition("-")[0].partition("+")[0]
+
+
+@cache
+def _cases() -> dict[str, dict[str, str]]:
+    cases: dict[str, dict[str, str]] = yaml.safe_load((DATA / "expectations.yaml").read_text(encoding="utf-8"))
+    return cases
 
 
 @cache
@@ -35,9 +55,9 @@ def _lines(key: str) -> tuple[tuple[str, str], ...]:
     """All lines that can show a sample, with their origin."""
     found: list[tuple[str, str]] = []
     if key[0].isdigit():
-        minor = ".".join(key.split(".")[:2])
         for word, origin in ORIGINS.items():
-            for path in sorted(DATA.glob(f"vllm-{minor}/{word}-*.log")):
+            logs = (path for path in sorted(DATA.glob(f"*/{word}-*.log")) if version_of(f"{path.parent.name}/{path.stem}") == key)
+            for path in logs:
                 found += [(origin, _COLOUR.sub("", line)) for line in path.read_text("utf-8", "replace").splitlines()]
     return (*found, *sorted(kept_lines(kept_in(key))))
 

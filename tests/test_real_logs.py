@@ -1,5 +1,7 @@
 """Logs of real engines, of their own format code, and lines from public reports, with values worked out by hand."""
 
+import re
+
 import pytest
 import yaml
 
@@ -36,3 +38,14 @@ def test_each_log_has_expectations() -> None:
     """No log lies about without a value that it proves."""
     logs = {path.relative_to(DATA).with_suffix("").as_posix() for path in DATA.glob("*/*.log")}
     assert logs == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_log_has_its_version(name: str) -> None:
+    """The one of its folder, and the one that it prints itself."""
+    version = CASES[name]["version"]
+    text = (DATA / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+    printed = re.search(r"(?:LLM engine \(v|server version |█  version )(\d+\.\d+\.\w+)", text)
+
+    assert re.fullmatch(r"vllm-(\d+\.\d+)/.*", name)[1] == ".".join(version.partition("-")[0].split(".")[:2])
+    assert printed is None or printed[1] == version

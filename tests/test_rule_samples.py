@@ -55,12 +55,26 @@ def test_what_is_kept_says_where_it_comes_from():
     ("key", "sample"),
     [
         ("0.33.0", "EngineCore encountered a fatal mishap."),
+        ("0.33.0", "encountered a fatal error."),
+        ("0.33.0", "CUDA out of memory. Tried to allocate 2.34 GiB. GPU 3 has a total capacity of 94.97 GiB"),
+        ("0.10.2", "Maximum concurrency for 40,960 tokens per request: 35.95x"),
+        ("0.26.1", "EngineCore encountered a fatal error."),
         ("0.33.0", "Loading weights took 64.83"),
         ("0.33.0", "Engine background task failed"),
         ("0.99.0", "EngineCore encountered a fatal error."),
         ("cobol", "EngineCore encountered a fatal error."),
     ],
-    ids=["invented", "shortened", "of another version", "of no version", "of no library"],
+    ids=[
+        "invented",
+        "beheaded",
+        "without its exception",
+        "of another patch release",
+        "of no patch release",
+        "shortened",
+        "of another version",
+        "of no version",
+        "of no library",
+    ],
 )
 def test_a_line_that_nothing_shows_is_not_known(key, sample):
     """The check itself refuses what it must refuse."""

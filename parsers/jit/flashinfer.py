@@ -13,7 +13,7 @@ from parsers.rules import Scope, compile_series, rule
     source=("[Autotuner]: Autotuning process starts ...", "[Autotuner]: Autotuning process ends"),
     samples={
         "0.10.1": "[Autotuner]: Autotuning process ends",
-        "0.19.0": "[Autotuner]: Autotuning process starts ...",
+        "0.19": "[Autotuner]: Autotuning process starts ...",
     },
     scope=Scope.BARE,
     emits=compile_series("flashinfer", "autotune", timed=True),

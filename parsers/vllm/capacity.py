@@ -19,7 +19,7 @@ _ANYWHERE = Scope.RECORD | Scope.BARE
         "%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx",
     ),
     samples={
-        "0.10.2": "GPU KV cache size: 1,472,416 tokens",
+        "0.10.1": "GPU KV cache size: 1,472,416 tokens",
         "0.26.0": "GPU KV cache size: 1,761,280 tokens",
         "0.32.0": "CPU KV cache size: 4,194,304 tokens, Maximum concurrency for 2,048 tokens per request: 2048.00x",
         "0.33.0": "GPU KV cache size: 1,761,280 tokens, Maximum concurrency for 131,072 tokens per request: 13.44x",
@@ -40,7 +40,7 @@ def kv_cache_size(found: re.Match[str]) -> KvCacheSize:
     pattern=rf"Maximum concurrency for {NUMBER} tokens per request: {DECIMAL}x",
     source="Maximum concurrency for %s tokens per request: %.2fx",
     samples={
-        "0.10.2": "Maximum concurrency for 40,960 tokens per request: 35.95x",
+        "0.10.1": "Maximum concurrency for 40,960 tokens per request: 35.95x",
         "0.26.0": "Maximum concurrency for 131,072 tokens per request: 13.44x",
     },
     since="0.6",
@@ -57,7 +57,7 @@ def max_concurrency(found: re.Match[str]) -> KvCacheSize:
     pattern=rf"Available KV cache memory: {DECIMAL} GiB",
     source="Available KV cache memory: %s GiB",
     samples={
-        "0.10.2": "Available KV cache memory: 157.27 GiB",
+        "0.10.1": "Available KV cache memory: 157.27 GiB",
         "0.26.0": "Available KV cache memory: 58.36 GiB",
         "0.33.0": "Available KV cache memory: 58.36 GiB",
     },

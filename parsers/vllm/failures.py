@@ -52,7 +52,7 @@ def engine_core_failed(found: re.Match[str]) -> EngineFailure:
     samples={
         "0.8.3": "EngineCore output handler hit an error: Traceback (most recent call last):",
         "0.10.2": "AsyncLLM output_handler failed.",
-        "0.11.0": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "0.11": "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
         "0.26.0": "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
         "0.32.0": "AsyncLLM output_handler failed.",
         "0.33.0": "AsyncLLM output_handler failed.",

@@ -118,7 +118,7 @@ def mooncake_prefill_late(found: re.Match[str]) -> KvTransferFailure:
     samples={
         "0.13.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de timed out after 480 seconds without being sent. Freeing its blocks on the "
         "producer side.",
-        "0.26.0": "Force freed expired request: chatcmpl-35663437383837622d373633362d3464-b6f0b5ab. Reason: Request exceeded timeout "
+        "0.26": "Force freed expired request: chatcmpl-35663437383837622d373633362d3464-b6f0b5ab. Reason: Request exceeded timeout "
         "threshold (10 seconds). Action: Resources have been forcibly released to prevent memory leak.",
         "0.32.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de timed out after 480 seconds without being sent. Freeing its blocks on the "
         "producer side.",

@@ -68,7 +68,7 @@ def interval_stats(found: re.Match[str]) -> IntervalStats:
     + rf", GPU KV cache usage: {_PERCENT}(?:, CPU KV cache usage: {_PERCENT})?+",
     source=("Running: %d reqs, Swapped: %d reqs", "Pending: %d reqs, GPU KV cache usage: %.1f%%", "CPU KV cache usage: %.1f%%."),
     samples={
-        "0.5.3": "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, "
+        "0.5": "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, "
         "Pending: 0 reqs, GPU KV cache usage: 0.0%, CPU KV cache usage: 0.0%.",
     },
     until="0.10",
