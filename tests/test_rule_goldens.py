@@ -1,4 +1,4 @@
-"""What each rule's real sample line alone makes of the exposition, one golden file for each module of rules."""
+"""What each rule's real sample line changes in the exposition, one golden file for each module of rules."""
 
 from collections import defaultdict
 
@@ -6,13 +6,43 @@ import pytest
 
 from exporter.families import FAMILIES
 from exporter.source import Source
+from parsers.events import Nothing
 from parsers.rules import Rule, Scope, registry
 from tests.conftest import DATA
 
 HEADER = "(EngineCore pid=318) {level} 07-14 03:12:15 [file.py:1] "
 BARE_HEADER = "I0714 03:12:15.000000     318 file.cc:1] "
-# True of any line: not worth repeating for each.
-EVERYWHERE = ("log_lines_total", "pd_role", "pd_evidence", "pd_verdict")
+EVERYWHERE = "log_lines_total"
+"""Changed by any line: not worth repeating for each."""
+
+ADDS_ZERO = ("finished after 0.00s,",)
+"""Samples whose number is 0."""
+
+# Lines of one process around a sample, where it alone changes nothing: those before it and those behind.
+READY = "INFO:     Application startup complete.\n"
+CORE = "(EngineCore pid=318) INFO 07-14 03:{} [file.py:1] {}\n"
+STATS = "Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation throughput: 12.4 tokens/s, Running: 1 reqs, Waiting: 0 reqs"
+DECODE = "non-default args: {'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_consumer')}"
+SKIPPED = "Skipping KV post-processing for failed request cmpl-2"
+RECOVERED = "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected)."
+AROUND = {
+    "attention_compiled": (CORE.format("12:14", "JIT compiling decode_q8kv4"), ""),
+    "broadcast_stuck": (READY, ""),
+    "draft_capture_began": ("", CORE.format("12:19", "Graph capturing finished in 46 secs, took 2.31 GiB")),
+    "hybrid_allocator": (
+        CORE.format("12:14", "vLLM server version 0.26.0, serving model m") + CORE.format("12:14", DECODE),
+        CORE.format("12:20", SKIPPED) + CORE.format("12:20", RECOVERED) + CORE.format("12:30", STATS),
+    ),
+    "kv_cache_dtype": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
+    "load_skipped": (CORE.format("12:14", "vLLM server version 0.32.0, serving model m"), CORE.format("12:30", STATS)),
+    "peer_changed": (CORE.format("12:14", "NIXL compatibility check passed (hash: 3f0c8a5b)"), ""),
+    "role_deprecated": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
+    "stack_dumped": (READY, ""),
+    "triton_autotune_took": (
+        "Triton autotuning for function fused_moe_kernel,\nwith key as (8,),\n",
+        "",
+    ),
+}
 
 MODULES: dict[str, list[Rule]] = defaultdict(list)
 for _rule in registry():
@@ -28,15 +58,28 @@ def _log(rule: Rule, sample: str) -> str:
     return f"{BARE_HEADER}{sample}\n"
 
 
-def _exposed(rule: Rule, sample: str) -> list[str]:
+def _exposed(log: str) -> set[str]:
     source = Source("golden", year=2026)
-    source.feed(_log(rule, sample).encode())
-    lines = []
+    source.engine.seen = True  # so that the log without the sample has series, too
+    source.feed(log.encode())
+    lines = set()
     for family, labels, value in source.samples(None):
-        if value and family not in EVERYWHERE and labels != ("unknown",):
+        if value and family != EVERYWHERE:
             pairs = ",".join(f'{name}="{label}"' for name, label in zip(FAMILIES[family].labels, labels, strict=True))
-            lines.append(f"{family}{{{pairs}}} {float(value)}")
-    return sorted(lines)
+            lines.add(f"{family}{{{pairs}}} {float(value)}")
+    return lines
+
+
+def _changed(rule: Rule, sample: str) -> list[str]:
+    """The series that have another value for the sample."""
+    before, behind = AROUND.get(rule.name, ("", ""))
+    return sorted(_exposed(before + _log(rule, sample) + behind) - _exposed(before + behind))
+
+
+def _means_nothing(rule: Rule, sample: str) -> bool:
+    found = rule.pattern.match(sample)
+    assert found
+    return isinstance(rule.build(found), Nothing)
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -45,7 +88,11 @@ def test_samples_give_the_golden_exposition(module: str, pytestconfig: pytest.Co
     text = ""
     for rule in MODULES[module]:
         for version, sample in rule.samples.items():
-            text += "\n".join([f"# {rule.name} {version}", *_exposed(rule, sample), "", ""])
+            changed = _changed(rule, sample)
+            assert changed or _means_nothing(rule, sample) or sample in ADDS_ZERO, (
+                f"{rule.name}: without its handler the golden file would be the same"
+            )
+            text += "\n".join([f"# {rule.name} {version}", *changed, "", ""])
     golden = DATA / "rules" / f"{module}.prom"
     if pytestconfig.getoption("--update-goldens"):
         golden.parent.mkdir(exist_ok=True)
