@@ -19,7 +19,7 @@ ORIGINS = {"captured": "captured", "rendered": "rendered", "field": "reported"}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a sample stands behind: nothing, the header of an engine or a library, what a JSON object or a viewer puts before a message.
 _HEAD = re.compile(
-    r"(?:^|\"|\\n|\[?\b[\w./-]+:\d+\] |\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? +"
+    r"(?:^|\"message\": ?\"|\\n|\[?\b[\w./-]+:\d+\] |\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? +"
     r"|\(\w+\.py:\d+\): |- flashinfer\.jit: |\([A-Za-z][\w-]* pid=\d+(?:, ip=[\w.]+)?\) )(?:\[\w{1,32}\] )?$",
     re.ASCII,
 )

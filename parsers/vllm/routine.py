@@ -90,10 +90,11 @@ def crash_dump(_: re.Match[str]) -> Nothing:
         "Connection listener got unexpected message",
         "_do_start_push_kv for ",
         "cudaHostRegister failed (",
+        "Bootstrap ",
     ),
     pattern=(
         r"(?:Unrecognized request \S{1,256} notif \(may have expired\)|Not pairing remote \d{1,9}-token blocks|Connection listener got unexpected message"
-        r"|_do_start_push_kv for \S{1,256} took |cudaHostRegister failed \(code=)"
+        r"|_do_start_push_kv for \S{1,256} took |cudaHostRegister failed \(code=|Bootstrap (?:query to|registration attempt) )"
     ),
     source=(
         "Unrecognized request %s notif (may have expired).",
@@ -102,12 +103,16 @@ def crash_dump(_: re.Match[str]) -> Nothing:
         "Connection listener got unexpected message",
         "_do_start_push_kv for %s took %.1fms (slow NIXL submission)",
         "cudaHostRegister failed (code=%d) — ",
+        "Bootstrap query to %s failed on attempt %d/%d (%s: %s); retrying in %.1f seconds",
+        "Bootstrap registration attempt %d/%d for %s failed with %s: %s. ",
     ),
     samples={
         "0.10.2": "Connection listener got unexpected message b'ping'",
         "0.26.0": "Unrecognized request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de notif (may have expired).",
         "0.27.0": "_do_start_push_kv for chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de took 103.4ms (slow NIXL submission)",
-        "0.32.0": "cudaHostRegister failed (code=1) — transfers will still work but may be slower (unpinned DMA)",
+        "0.30.0": "cudaHostRegister failed (code=1) — transfers will still work but may be slower (unpinned DMA)",
+        "0.32.0": "Bootstrap query to http://192.0.2.1:8998 failed on attempt 1/5 (ConnectError: All connection attempts failed); retrying in "
+        "0.1 seconds",
         "0.33.0": "Not pairing remote 64-token blocks with local 48-token blocks: the remote KV layout cannot be split into 16-token units.",
     },
     since="0.9",
