@@ -1,10 +1,11 @@
 """Compiles while an engine runs: what counts as one, how long it took, and whether one is still running."""
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from exporter.counters import Counters, Fold, Folds, Sample
+from exporter.counters import FOLD_SECONDS, Counters, Fold, Folds, Sample
 from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileTook
 from parsers.header import Head
 
@@ -52,6 +53,8 @@ class JitLedger:
         self._sighting(phase)
         who = f"{head.origin.who} {_MONITOR}" if event.serving else head.origin.who
         key = (event.backend, event.event, event.kernel)
+        if event.raised and self._announced_by(event, who, head):
+            return  # an exception stands in each traceback that it goes through
         fold = (self._begun_just_now(key, head) if event.serving else None) or self._folds.join(key, who, head.time, self.ranks)
         self._count(event.backend, event.event, phase, fold, head)
         if event.seconds is not None:
@@ -62,6 +65,11 @@ class JitLedger:
             if len(self._announced) >= _OPEN_LIMIT:
                 self._announced.clear()
             self._announced[event.backend, event.kernel] = (head.time or 0.0, fold)
+
+    def _announced_by(self, event: Compiled, who: str, head: Head) -> bool:
+        """Whether this process' monitor told of the kernel just now."""
+        time, fold = self._announced.get((event.backend, event.kernel)) or (-math.inf, None)
+        return fold is not None and who in fold.seen and 0 <= (head.time or 0.0) - time <= FOLD_SECONDS
 
     def _begun_just_now(self, key: tuple[str, str, str], head: Head) -> Fold | None:
         """The compile of this kernel that some rank began before the engine's monitor had a word."""

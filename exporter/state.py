@@ -15,8 +15,7 @@ from exporter.jit import OpenCompile
 from exporter.pd_evidence import Period
 from parsers import events
 from parsers.events import PRIVATE_FIELDS
-from parsers.header import Head, Origin
-from parsers.stream import Record
+from parsers.header import Head, Origin, Record
 
 Json: TypeAlias = Any
 _KIND = "~"

@@ -266,13 +266,14 @@ class TransportError(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A kernel was compiled or tuned. `serving` when the engine itself says that it was during inference."""
+    """A kernel was compiled or tuned. `serving` when the engine itself says that it was during inference, `raised` by an exception."""
 
     backend: str
     event: str
     kernel: str
     seconds: float | None = None
     serving: bool = False
+    raised: bool = False
 
 
 class CompileBegan(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from parsers.events import Event
+from parsers.events import Event, Nothing
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 UNKNOWN_LEVEL = "unknown"
@@ -99,6 +99,20 @@ class Head:
 def place(where: str) -> int:
     """A source line as a number: to be told from others without being kept, since a forged header may hold anything."""
     return crc32(where.encode(errors="replace"))
+
+
+@dataclass(slots=True)
+class Record:
+    """The last record of a process, to which its further lines belong; `raised` when a traceback has begun in it."""
+
+    key: tuple[float | None, int]
+    event: Event | None
+    raised: bool = False
+
+    @property
+    def quotes_users(self) -> bool:
+        """Whether what follows is no word of the engine."""
+        return type(self.event) is Nothing and self.event.quotes_users
 
 
 class NativeHead(NamedTuple):

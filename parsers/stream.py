@@ -1,7 +1,7 @@
 """One log, byte by byte in its order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from parsers import access
@@ -34,6 +34,7 @@ from parsers.header import (
     Head,
     LogClock,
     Origin,
+    Record,
     late_header,
     native_head,
     place,
@@ -67,19 +68,6 @@ _EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))
 
 Found: TypeAlias = tuple[Event, Head]
 """An event and the head of the line that it came from."""
-
-
-@dataclass(slots=True)
-class Record:
-    """The last record of a process, to which its further lines belong; `raised` when a traceback has begun in it."""
-
-    key: tuple[float | None, int]
-    event: Event | None
-    raised: bool = False
-
-    @property
-    def quotes_users(self) -> bool:
-        return type(self.event) is Nothing and self.event.quotes_users
 
 
 class LogStream:
@@ -302,7 +290,10 @@ class LogStream:
 
     def _record(self, line: str, start: int, head: Head) -> None:
         """A line behind the engine's own header: the first of a record, or a further one with the header of an alarming one."""
-        if head.quotes_users or (head.level in ALARMING and (record := self._open_record(head)) and record.quotes_users):
+        if head.quotes_users:
+            return
+        # Without source lines nothing tells the next record from a further line of a quote.
+        if head.level in ALARMING and ":" in head.where and (record := self._open_record(head)) and record.quotes_users:
             return
         event = self._match(self._records, line, start, head)
         if head.level in ALARMING:

@@ -49,7 +49,7 @@ def jit_monitor(found: re.Match[str]) -> Compiled:
 )
 def jit_refused(found: re.Match[str]) -> Compiled:
     """The same with --jit-monitor-mode error: the step fails, and with it the engine."""
-    return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True)
+    return Compiled(_BACKENDS[found[1]], "compile", label(found[2]), serving=True, raised=True)
 
 
 _GRAPH = compile_series("inductor", "compile", timed=True)

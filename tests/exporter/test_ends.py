@@ -52,6 +52,9 @@ def test_jit_monitor_that_raises_counts_the_compile() -> None:
 
     assert 1 == reading.value("jit_events_total", "triton", "compile", "serving")
 
+    bare = [f"({RANK0}) {text}" for text in (TRACEBACK, exception)]
+    assert 1 == reading.feed(*bare).value("jit_events_total", "triton", "compile", "serving")
+
 
 def test_encoders_graphs_are_captured_graphs() -> None:
     """They add up with the language model's."""

@@ -172,6 +172,12 @@ def test_a_quote_goes_on_where_the_carriage_returns_are_lost(first, message):
     assert read(_quoting(first, MESSAGES[message], carriage_return="")).events == []
 
 
+def test_a_format_without_source_lines_has_no_quotes_that_go_on():
+    """There nothing tells the next record from a further line: a failure too many is better than one that is lost."""
+    log = f"[WARNING] Chat template rejected the request: {CANARY}\n[ERROR] {MESSAGES['dead engine']}\n"
+    assert read(header() + "x\n" + log).kinds == ["EngineFailure"]
+
+
 def test_a_record_after_a_quote_is_the_engines_own():
     """Another source line, another second, or another process."""
     dead = MESSAGES["dead engine"]

@@ -16,7 +16,7 @@ from parsers.events import (
 from parsers.lines import LINE_LIMIT
 from tests.parsers.reading import DATA, HANDSHAKE_FAILED, JIT, KV_TRANSFER, LOGO, MISMATCH, SPEC, STATS, header, read, utc
 
-TELLS_ONE = "Compiled(backend='triton', event='compile', kernel='_fwd_kernel_stage1', seconds=None, serving=True)"
+TELLS_ONE = "Compiled(backend='triton', event='compile', kernel='_fwd_kernel_stage1', seconds=None, serving=True, raised=False)"
 BAR = "Capturing CUDA graphs (FULL): 100%|██████████| 35/35 [00:00<00:00, 3322.78it/s]"
 
 
