@@ -104,6 +104,16 @@ def test_lines_between_the_parts_of_another_count_once() -> None:
     assert series["unrecognised_lines_total", "WARNING"] == 2
 
 
+def test_a_quote_goes_on_after_a_restart() -> None:
+    """What a user wrote is no exception of the engine, wherever the reader was killed."""
+    head = "(APIServer pid=1) WARNING 07-14 03:12:07 [hf.py:927] "
+    lines = ("Chat template rejected the request: x", "Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory. y")
+    data = "\r\n".join(head + line for line in lines).encode() + b"\n"
+    for seed in range(20):
+        series = series_of(read_with_restarts(data, seed))
+        assert series["engine_failures_total", "gpu_oom"] == series["unrecognised_lines_total", "WARNING"] == 0
+
+
 def test_a_part_without_end_is_given_up() -> None:
     """A forged first part must not make every start read the whole file again."""
     log = ResumableStream(YEAR)
