@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,13 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         """Take the file for this process. Raises StateInUseError."""
-        self.path = path
+        # A link is followed now, once: what it leads to is replaced and locked, not the link.
+        self.path = Path(os.path.realpath(path))
         self.saved_at: float | None = None
         """When it was last written (epoch); None before the first time."""
         self.failures = 0
         self._failing = False
+        self._synced = False
         self._lock = self._take_lock()
 
     def _take_lock(self) -> int | None:
@@ -86,35 +89,44 @@ class StateFile:
         """Replace the file by these states (JSON text by name of the source); False when that cannot be done now."""
         state = "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in sources.items()) + "}"
         now = time.time()
-        head = f'"schema": {SCHEMA}, "saved_at": {now}, "failures": {self.failures}, "checksum": "{_checksum(state)}"'
-        text = f'{{{head}, "sources": {state}}}\n'
-        new = f"{self.path}.new"
+        new = Path(f"{self.path}.new")
         try:
-            # Nobody else may read it, and a link in its place is not followed.
-            file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            # What is there has the rights and the owner of another, or is a link: it is no file of ours.
+            new.unlink(missing_ok=True)
+            file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(file, "wb") as out:
-                out.write(text.encode())
-            Path(new).replace(self.path)
+                out.write(_text(now, self.failures, state))
+            new.replace(self.path)
         except OSError as error:
             self._failed(error)
+            with suppress(OSError):
+                new.unlink()
             return False
         if self._failing:
             logger.info("%s: is written again", self.path)
-        self._failing, self.saved_at = False, now
+        self._failing, self._synced, self.saved_at = False, False, now
         return True
 
+    def is_missing(self) -> bool:
+        """Whether the file is not there, because it was not saved yet or somebody deleted it."""
+        return not os.path.exists(self.path)  # noqa: PTH110 - Path.exists() may raise
+
     def sync(self) -> None:
-        """Bring the file to the disk: a process that dies needs it not, a machine that does may. Not for the scrape path."""
+        """Bring what was saved last to the disk, once: a process that dies needs it not, a machine that does may. Not for the scrape path."""
+        if self._synced:
+            return
+        self._synced = True  # first, for another thread may save meanwhile
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return  # nothing was saved
-        try:
-            os.fsync(file)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # nothing was saved
         except OSError as error:
+            self._synced = False
             self._failed(error)
-        finally:
-            os.close(file)
 
     def close(self) -> None:
         """Let another process have it."""
@@ -134,16 +146,21 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         saved = json.loads(data)
         schema = saved["schema"]
-        if schema > SCHEMA:
+        if isinstance(schema, int) and schema > SCHEMA:
             raise _UnusableError(f"written by a newer inferlog (schema {schema}, this one knows {SCHEMA})")
-        whole = saved["checksum"] == _checksum(json.dumps(saved["sources"])) and isinstance(saved["sources"], dict)
-        saved["saved_at"], saved["failures"] = float(saved["saved_at"]), int(saved["failures"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # Nothing but what save() writes, byte for byte.
+        whole = isinstance(saved["sources"], dict) and data == _text(saved["saved_at"], saved["failures"], json.dumps(saved["sources"]))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise _UnusableError(_DAMAGED) from None
-    if schema != SCHEMA or not whole:
+    if not whole:
         raise _UnusableError(_DAMAGED)
     return dict(saved)
 
 
-def _checksum(state: str) -> str:
-    return hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
+def _text(saved_at: float, failures: int, sources: str) -> bytes:
+    content = f'"schema": {SCHEMA}, "saved_at": {saved_at:f}, "failures": {failures:d}, "sources": {sources}'
+    return f'{{"checksum": "{_checksum(content)}", {content}}}\n'.encode()
+
+
+def _checksum(content: str) -> str:
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()

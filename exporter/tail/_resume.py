@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from exporter.tail._bookmark import REMEMBERED_BYTES, Bookmark, Identity
 from exporter.tail._gzip import GzipSource
-from exporter.tail._siblings import CLOCK_SLACK_NS, Listing, Siblings
+from exporter.tail._siblings import CLOCK_SLACK_NS, Listing, Siblings, trusted_bound
 from exporter.tail._source import Source, identity
 
 if TYPE_CHECKING:
@@ -102,15 +102,16 @@ class Search:
         """The longest of the compressed files, copies made before a truncation, or the log on another host or mount."""
         best: Source | None = None
         opened: list[Source] = []
+        bound_ns = trusted_bound(mark.first_mtime_ns, self._listing, self._log)
         try:
-            for path in self._candidates(mark):
+            for path in self._candidates(mark, bound_ns - CLOCK_SLACK_NS):
                 source = self._open_candidate(path)
                 if source is None:
                     continue
                 opened += [source]
                 if (best is None or source.size > best.size) and source.is_at(mark):
                     source, best = best, source
-                elif path != self._log and _is_earlier_copy(source, mark):
+                elif path != self._log and _is_earlier_copy(source, mark, timely=bound_ns > 0):
                     source.seek(source.size)
                     self._siblings.mark(source)
                 if source:
@@ -123,13 +124,13 @@ class Search:
             best.final = best.path != self._log
         return best
 
-    def _candidates(self, mark: Bookmark) -> Iterator[str]:
+    def _candidates(self, mark: Bookmark, not_before_ns: int) -> Iterator[str]:
         for path, status in self._listing.items():
             # A few bytes may be those that each new file begins with.
             if not mark.head.length or (path == self._log and mark.offset < REMEMBERED_BYTES):
                 continue
             held = any(source.identity == identity(status) for source in self.found)
-            if not held and status.st_mtime_ns >= mark.first_mtime_ns - CLOCK_SLACK_NS and not self._siblings.is_marked(status):
+            if not held and status.st_mtime_ns >= not_before_ns and not self._siblings.is_marked(status):
                 yield path
 
     def _open_candidate(self, path: str) -> Source | None:
@@ -141,10 +142,10 @@ class Search:
             raise
 
 
-def _is_earlier_copy(source: Source, mark: Bookmark) -> bool:
+def _is_earlier_copy(source: Source, mark: Bookmark, *, timely: bool) -> bool:
     """Whether a file is a copy made before the last read, so that all of it was read."""
     if source.size >= mark.offset:
         return False
     if source.size >= mark.head.length:
         return mark.head.matches(source.before(mark.head.length))
-    return source.mtime_ns <= mark.mtime_ns  # too short to be known by its text
+    return timely and source.mtime_ns <= mark.mtime_ns  # too short to be known by its text

@@ -37,8 +37,9 @@ _LONGEST_GENERATION: Final = 6
 _TRIES: Final = 5
 _MOST_MARKS: Final = 4096
 _OLD_MARKS_SAVED: Final = 16
+_MOST_PASSED_SAVED: Final = 256
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
-_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 Listing: TypeAlias = dict[str, os.stat_result]
 T = TypeVar("T")
@@ -69,6 +70,15 @@ class _Mark(NamedTuple):
     """Its first bytes and the last before `size`; None when they could not be read, or are compressed."""
 
 
+def trusted_bound(not_before_ns: int, listing: Listing, log: str) -> int:
+    """Before when no unread file was written last; 0 when the log itself was: then the clock was set back."""
+    return not_before_ns if log not in listing or listing[log].st_mtime_ns >= not_before_ns else 0
+
+
+def _by_time(status: os.stat_result) -> _Mark:
+    return _Mark(status.st_size, status.st_mtime_ns, None)
+
+
 def is_rotated(name: str, log_name: str) -> bool:
     """Whether a file name is that of a rotated, uncompressed generation of the log."""
     return name.startswith(log_name) and ROTATED.fullmatch(name, len(log_name)) is not None
@@ -94,6 +104,8 @@ class Siblings:
     def __init__(self, files: Files = REAL) -> None:
         self._files = files
         self._marks: dict[Identity, _Mark] = {}
+        self._passed: dict[Identity, _Mark] = {}
+        """What the last scan knew to need no reading, so that times need not be trusted for it."""
         self._state: tuple[int, list[Any]] | None = None
 
     def mark(self, source: Source) -> None:
@@ -105,7 +117,7 @@ class Siblings:
 
     def mark_unread(self, status: os.stat_result) -> None:
         """Remember a file by its size and time alone as needing no reading."""
-        self._put(identity(status), _Mark(status.st_size, status.st_mtime_ns, None))
+        self._put(identity(status), _by_time(status))
 
     def mark_history(self, log: str) -> None:
         """Remember all rotated files that are there now as needing no reading."""
@@ -126,6 +138,10 @@ class Siblings:
                     self.mark_unread(status)
                 source.close()
 
+    def remembers(self, key: Identity) -> bool:
+        """Whether a file of this identity needed no more reading; it may have been another file."""
+        return key in self._marks
+
     def read_before(self, source: Source) -> int:
         """How many bytes of a file were read before: 0 for a new one, also when it got the inode of a read one."""
         mark = self._marks.get(source.identity)
@@ -139,7 +155,7 @@ class Siblings:
 
     def is_marked(self, status: os.stat_result) -> bool:
         """Whether a file is remembered, unchanged, by its size and time alone."""
-        return self._marks.get(identity(status)) == _Mark(status.st_size, status.st_mtime_ns, None)
+        return self._marks.get(identity(status)) == _by_time(status)
 
     def listing(self, log: str, olds: Collection[str]) -> Listing:
         """The log, the link's old targets, and the rotated files of all, as full path to status."""
@@ -161,7 +177,7 @@ class Siblings:
             except OSError as exc:
                 # A directory that is gone, or that we may pass but not list, has no siblings for us. Any other error
                 # may end, and without the listing we would pass over a generation.
-                if exc.errno not in (*_NOT_THERE, *_FORBIDDEN):
+                if exc.errno not in (*NOT_THERE, *_FORBIDDEN):
                     raise
         # Files of these names in another of the directories are other logs.
         listing = {path: status for path, status in listing.items() if path in paths or os.path.basename(path) not in names}
@@ -175,7 +191,7 @@ class Siblings:
         try:
             status = self._files.stat(log)
         except OSError as exc:
-            if exc.errno not in (*_NOT_THERE, *_FORBIDDEN):
+            if exc.errno not in (*NOT_THERE, *_FORBIDDEN):
                 raise
             return {}
         return {log: status} if stat.S_ISREG(status.st_mode) else {}
@@ -212,6 +228,7 @@ class Siblings:
     def _open(self, listing: Listing, log: str, not_before_ns: int, held: Collection[Source]) -> Scan:
         found: list[Source] = []
         older: list[int] = []
+        bound_ns = trusted_bound(not_before_ns, listing, log)
         current, error, unreadable = None, None, 0
         seen = {source.identity for source in held}
         for path, status in listing.items():
@@ -220,12 +237,13 @@ class Siblings:
                 continue
             # A generation after the newest that we know cannot have been written last before that was.
             slack = CLOCK_SLACK_NS if path.endswith(SUFFIX) else 0
-            if identity(status) in seen or status.st_mtime_ns < not_before_ns - slack or self.is_marked(status):
+            if identity(status) in seen or status.st_mtime_ns < bound_ns - slack or self._is_passed(status):
                 older += [] if number is None else [number]
                 continue
             try:
                 source = self.open(path, log)
             except FileNotFoundError:
+                seen.add(identity(status))  # under another name by now
                 continue
             except OSError as exc:
                 if exc.errno not in _FORBIDDEN:
@@ -252,10 +270,18 @@ class Siblings:
         if current and current.identity in seen:
             current.close()
             current = None
-        scan = Scan(_in_order(found, older), current, error, unreadable)
+        self._pass({identity(status): _by_time(status) for path, status in listing.items() if path != log and identity(status) not in seen})
+        scan = Scan(_in_order(found, older, timely=bound_ns == not_before_ns), current, error, unreadable)
         for source in scan.files:
             source.remember_start()
         return scan
+
+    def _is_passed(self, status: os.stat_result) -> bool:
+        return self.is_marked(status) or self._passed.get(identity(status)) == _by_time(status)
+
+    def _pass(self, passed: dict[Identity, _Mark]) -> None:
+        if passed != self._passed:
+            self._passed, self._state = passed, None
 
     def _was_read(self, source: Source, status: os.stat_result, held: Iterable[Source]) -> bool:
         if not isinstance(source, GzipSource):
@@ -292,7 +318,8 @@ class Siblings:
         """The marks that can still matter, as JSON types.
 
         A scan leaves out what was written last before the newest file, by its time alone. So only later marks are
-        needed, and a few of the others for a compressor that gives its file the time of the compression.
+        needed, and a few of the others for a compressor that gives its file the time of the compression; and, for a clock
+        that is set back, what is there and was passed over.
         """
         if self._state is None or self._state[0] != not_before_ns:
             recent = len(self._marks) - _OLD_MARKS_SAVED
@@ -301,6 +328,10 @@ class Siblings:
                 for age, (key, mark) in enumerate(self._marks.items())
                 if age >= recent or mark.mtime_ns >= not_before_ns - CLOCK_SLACK_NS
             ]
+            saved = {(device, inode) for device, inode, *_ in marks}
+            passed = sorted(self._passed.items(), key=lambda item: item[1].mtime_ns)[-_MOST_PASSED_SAVED:]
+            # First, and so forgotten first.
+            marks[:0] = [[*key, mark.size, mark.mtime_ns, None] for key, mark in passed if key not in saved]
             self._state = not_before_ns, marks
         return self._state[1]
 
@@ -326,17 +357,18 @@ def _same(one: Listing, other: Listing) -> bool:
     return one.keys() == other.keys() and all(identity(one[path]) == identity(other[path]) for path in one)
 
 
-def _in_order(found: list[Source], older: list[int]) -> list[Source]:
+def _in_order(found: list[Source], older: list[int], *, timely: bool) -> list[Source]:
     """Oldest first: by the time of the last write, and within one tick of that clock by generation number.
 
     Numbers run down to the newest file where each rotation shifts them (logrotate), and up where it takes the next
-    one. The numbers of the files known to be older tell which.
+    one. The numbers of the files known to be older tell which. Where times tell nothing, numbers have to do.
     """
     numbers = [number for source in found if (number := _generation(source.path)) is not None]
+    by_time = timely or len(numbers) < len(found)
     up = bool(older and numbers) and max(older) < min(numbers)
 
     def key(source: Source) -> tuple[int, int, str]:
         number = _generation(source.path) or 0
-        return source.mtime_ns, number if up else -number, source.path
+        return source.mtime_ns if by_time else 0, number if up else -number, source.path
 
     return sorted(found, key=key)

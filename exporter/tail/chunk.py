@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 
 class Chunk(NamedTuple):
-    """Some bytes of a log; `begins_file`: a half line before them will never be completed."""
+    """Some bytes of a log."""
 
     data: bytes
     begins_file: bool
+    """A half line before them will never be completed."""
+    written: float = 0.0
+    """When their file was last written (epoch): none of them is younger."""
 
 
 @dataclass

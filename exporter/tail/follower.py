@@ -6,12 +6,14 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from exporter.tail._bookmark import EMPTY, Bookmark
 from exporter.tail._copies import continues, unread_copies
 from exporter.tail._files import REAL, Files
 from exporter.tail._resume import Parked, Search
-from exporter.tail._siblings import Scan, Siblings
+from exporter.tail._siblings import NOT_THERE, Scan, Siblings
 from exporter.tail._source import Source, TruncatedError, identity
 from exporter.tail._state import Place, Saved
 from exporter.tail.chunk import Chunk, FollowerStats
@@ -126,6 +128,21 @@ class Follower:
             return False
         return (identity(status), status.st_size, status.st_mtime_ns) == (mark.identity, mark.size, mark.mtime_ns)
 
+    def knows(self, path: str) -> bool:
+        """Whether the file that is now at a path is held here or was read to its end; False when that cannot be seen."""
+        try:
+            found = identity(self._files.stat(path))
+            if any(source.identity == found for source in self._held()):
+                return True
+            marks = [mark for mark in (each.bookmark() for each in self._parked) if mark.identity == found]
+            if not marks and not self._siblings.remembers(found):
+                return False
+            # The inode of a file that is not open may be another's by now.
+            with contextlib.closing(Source(path, self._files)) as source:
+                return any(source.is_at(mark) for mark in marks) or self._siblings.read_before(source) > 0
+        except OSError:
+            return False
+
     def state(self, unfinished: int) -> dict[str, Any]:
         """What a new follower needs to go on from here, in JSON types and without any text of the log.
 
@@ -208,33 +225,43 @@ class Follower:
         first = not self._started
         if first:
             self._siblings.mark_history(real)
-            self._started = True
         try:
             status = self._files.stat(self._path)
         except OSError as exc:
             self._report(exc)
+            self._started |= exc.errno in NOT_THERE  # else what cannot be seen yet may be history
             # Between rename and create there is nothing at the path, which is no failure; a deleted log is.
             if exc.errno == errno.ENOENT:
                 # Several rotations may have passed, of which the last has made no new file yet.
-                self._switch(real, at_end=False)
+                self._switch(real)
             self.stats.up = exc.errno == errno.ENOENT and bool(self._queue) and self._queue[-1].exists()
             return
+        self._started = True
+        if first and self._at_end and stat.S_ISREG(status.st_mode):
+            self._begin_at_end(real, status)
         if self._queue and self._queue[-1].identity == identity(status):
             self.stats.up = True
         elif stat.S_ISREG(status.st_mode):
-            self._switch(real, at_end=first and self._at_end)
+            self._switch(real)
         else:
             self.stats.up, self.stats.error = False, "EISDIR" if stat.S_ISDIR(status.st_mode) else "EINVAL"
 
-    def _switch(self, real: str, *, at_end: bool) -> None:
+    def _begin_at_end(self, real: str, status: os.stat_result) -> None:
+        """As if all that is there had been read before, for the file may not be readable yet; OSError until it is."""
+        mark = Bookmark(real, identity(status), status.st_size, status.st_size, status.st_mtime_ns, status.st_mtime_ns, EMPTY, EMPTY)
+        self._newest_path = real
+        self._parked = [Place(mark)]
+        self._resume()
+
+    def _switch(self, real: str) -> None:
         """Queue what is new; when that cannot be seen just now, what is queued can still be read."""
         try:
-            self._queue_new(real, at_end=at_end)
+            self._queue_new(real)
         except OSError as exc:
             self._report(exc)
             self.stats.up = False
 
-    def _queue_new(self, real: str, *, at_end: bool) -> None:
+    def _queue_new(self, real: str) -> None:
         """Queue the file now at the path, after the generations between it and the newest one that we have."""
         newest = self._queue[-1] if self._queue else None
         self._forget_empty()
@@ -245,7 +272,7 @@ class Follower:
         olds = (self._newest_path, *([newest.path] if newest else ()))
         scan = self._siblings.scan(real, olds, not_before_ns, self._held())
         try:
-            added = self._sort_out(scan, newest, room, at_end=at_end)
+            added = self._sort_out(scan, newest, room)
         except OSError:
             scan.close(but=self._queue)
             raise
@@ -261,7 +288,7 @@ class Follower:
         if added:
             self._newest_path = added[-1].path
 
-    def _sort_out(self, scan: Scan, newest: Source | None, room: int, *, at_end: bool) -> list[Source]:
+    def _sort_out(self, scan: Scan, newest: Source | None, room: int) -> list[Source]:
         """The files of a scan that come next, without those that are copies."""
         added: list[Source] = []
         for source in scan.files:
@@ -269,7 +296,7 @@ class Follower:
                 source.close()
             elif source is scan.current:
                 # A link may have been turned back to a file that we know, or `mv log.1 log` have undone a rotation.
-                source.seek(source.size if at_end else self._siblings.read_before(source))
+                source.seek(self._siblings.read_before(source))
                 added.append(source)
             elif newest and self._is_copy(newest, source):
                 continue
@@ -321,7 +348,9 @@ class Follower:
         self._spoke = source.incarnation
         self._between_lines = data.endswith(b"\n")
         self.stats.read_bytes += len(data)
-        return Chunk(data, begins)
+        # What came between the look at its times and the read was written just now.
+        written = time.time() if source.offset > source.size else source.mtime_ns / 1e9
+        return Chunk(data, begins, written)
 
     def _pull(self, source: Source) -> bytes:
         """Read from one source; none after a truncation or a recovery, which change the incarnation or the queue."""

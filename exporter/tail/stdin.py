@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import stat
+import time
 
 from exporter.tail.chunk import Chunk, FollowerStats
 
@@ -44,7 +45,7 @@ class StdinFollower:
             self._end()
         self.stats.read_bytes += len(data)
         self._measure()
-        return Chunk(data, begins_file=False)
+        return Chunk(data, begins_file=False, written=time.time() if data else 0.0)
 
     def fileno(self) -> int:
         """The descriptor, so that select() and poll() can wait on it."""

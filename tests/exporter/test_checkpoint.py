@@ -1,7 +1,10 @@
 """The state file: whole or not at all, nobody else's, and never a reason to stop."""
 
+import errno
 import json
 import logging
+import os
+import re
 import resource
 import stat
 from collections.abc import Callable, Iterator
@@ -78,6 +81,17 @@ UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
     "an odd schema": lambda data: data.replace(b'"schema": 1', b'"schema": "1"'),
     "an older schema": lambda data: data.replace(b'"schema": 1', b'"schema": 0'),
     "a bit": with_another_value,
+    "a bit of the head": lambda data: data.replace(b'"failures": 0', b'"failures": 8'),
+    "a time": lambda data: data.replace(b'"saved_at": 1', b'"saved_at": 2'),
+    "no end of failures": lambda data: data.replace(b'"failures": 0', b'"failures": Infinity'),
+    "failures that are no number": lambda data: data.replace(b'"failures": 0', b'"failures": null'),
+    "a time out of range": lambda data: re.sub(rb'"saved_at": [0-9.]+', b'"saved_at": 1e999', data),
+    "a time of 400 digits": lambda data: re.sub(rb'"saved_at": [0-9.]+', b'"saved_at": ' + b"1" * 400, data),
+    "a number without end": lambda data: b"1" * 5000,
+    "an endless schema": lambda data: data.replace(b'"schema": 1', b'"schema": Infinity'),
+    "a schema that is true": lambda data: data.replace(b'"schema": 1', b'"schema": true'),
+    "sources that are a list": lambda data: re.sub(rb'"sources": .*', b'"sources": []}', data),
+    "another key": lambda data: data.replace(b"{", b'{"more": 1, ', 1),
     "newer": newer,
     "nested without end": lambda data: b"[" * 100_000,
 }
@@ -159,6 +173,106 @@ def test_a_link_in_the_place_of_the_new_file_is_not_followed(path: Path) -> None
     victim = path.parent / "victim"
     victim.write_text("precious")
     Path(f"{path}.new").symlink_to(victim)
-    with closing(StateFile(path)) as file:
-        assert not file.save(STATES)
+    saved(path)
     assert victim.read_text() == "precious"
+    assert loaded(path) == LOADED
+
+
+def test_a_new_file_that_is_there_gives_no_rights(path: Path) -> None:
+    """It may be anybody's, and one that was read by others stays open to them."""
+    path.parent.mkdir()
+    new = Path(f"{path}.new")
+    new.write_text("")
+    new.chmod(0o666)
+    with new.open() as theirs:
+        saved(path)
+        assert theirs.read() == ""
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_link_is_followed_once(path: Path, tmp_path: Path) -> None:
+    """The state may be kept on another volume, and is one file under both names."""
+    path.parent.mkdir()
+    target = tmp_path / "volume" / "state.json"
+    path.symlink_to(target)
+    saved(path)
+    assert path.is_symlink()
+    assert loaded(target) == LOADED
+    with closing(StateFile(target)), pytest.raises(StateInUseError):
+        StateFile(path)
+
+
+def test_failures_leave_nothing_behind(path: Path) -> None:
+    """Neither a part of a file on a full disk, nor a whole one that cannot be moved."""
+    with closing(StateFile(path)) as file:
+        with full_disk():
+            assert not file.save(STATES)
+        path.mkdir()
+        assert not file.save(STATES)
+        assert {path.name, f"{path.name}.lock"} == {each.name for each in path.parent.iterdir()}
+        assert 2 == file.failures
+
+
+def test_a_deleted_file_is_missed(path: Path) -> None:
+    """So that it can be saved again."""
+    with closing(StateFile(path)) as file:
+        assert file.is_missing()
+        assert file.save(STATES)
+        assert not file.is_missing()
+        path.unlink()
+        assert file.is_missing()
+
+
+class Disk:
+    """Counts what is brought to it, and may fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: list[bytes] = []
+        self.broken = False
+        self.meanwhile: Callable[[], object] = lambda: None
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, fd: int) -> None:
+        """In the place of the system's."""
+        if self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.synced.append(os.pread(fd, 1 << 20, 0))
+        self.meanwhile()
+
+
+def test_each_save_is_brought_to_the_disk_by_the_next_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever saved it, and once."""
+    disk = Disk(monkeypatch)
+    with closing(StateFile(path)) as file:
+        file.sync()
+        for text in ("1", "2"):
+            assert file.save({"engine": text})
+            file.sync()
+            file.sync()
+            assert path.read_bytes() == disk.synced[-1]
+    assert 2 == len(disk.synced)
+
+
+def test_a_save_during_a_sync_is_not_taken_for_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape saves in another thread."""
+    disk = Disk(monkeypatch)
+    with closing(StateFile(path)) as file:
+        assert file.save({"engine": "1"})
+        disk.meanwhile = lambda: file.save({"engine": "2"})
+        file.sync()
+        disk.meanwhile = lambda: None
+        file.sync()
+    assert path.read_bytes() == disk.synced[-1]
+
+
+def test_a_sync_that_failed_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And counted."""
+    disk = Disk(monkeypatch)
+    with closing(StateFile(path)) as file:
+        assert file.save(STATES)
+        disk.broken = True
+        file.sync()
+        assert 1 == file.failures
+        disk.broken = False
+        file.sync()
+    assert [path.read_bytes()] == disk.synced

@@ -110,6 +110,13 @@ class _Machine(RuleBasedStateMachine):
         state: Any = json.loads(self.saved)
         self.follower = Follower(PATH, state=state, chunk_bytes=self.chunk_bytes, files=self.files)
 
+    @rule(seconds=st.sampled_from([-86400, -10, 10, 86400]))
+    def set_clock(self, seconds: int) -> None:
+        """With all read, and the log there: a clock set back and forth while nobody looks tells nothing to anybody."""
+        self.settle()
+        if self.read == self.expected and self.follower.stats.up and self.files.exists(PATH):
+            self.files.set_clock(seconds)
+
     @rule()
     def release(self) -> None:
         """Give descriptors back."""

@@ -1,5 +1,6 @@
 """Logs that may not be read, yet."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,5 +80,53 @@ def test_generation_that_may_not_be_read_is_counted_as_lost(tmp_path: Path) -> N
     log.write(b"three\n")
     assert b"three\n" == reader.drain()
     assert 7 == reader.stats.lost_bytes
+    log.close()
+    reader.follower.close()
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+@pytest.mark.parametrize("killed", [False, True], ids=["live", "killed"])
+def test_start_at_the_end_of_what_may_not_be_read_yet(tmp_path: Path, what: str, killed: bool) -> None:
+    """History is what was there when it could be seen first, not what was there when it could be opened."""
+    (tmp_path / "logs").mkdir()
+    log = Log(tmp_path / "logs" / "engine.log")
+    log.write(b"history\n")
+    closed = log.path if what == "file" else log.path.parent
+    closed.chmod(0)
+    reader = Reader(Follower(log.path, start_at="end"))
+    assert b"" == reader.drain()
+    assert (False, "EACCES") == (reader.stats.up, reader.stats.error)
+    if what == "file":
+        log.write(b"one\n")
+    if killed:
+        state = json.loads(json.dumps(reader.follower.state(0)))
+        reader.follower.close()
+        reader = Reader(Follower(log.path, start_at="end", state=state))
+        assert b"" == reader.drain()
+    closed.chmod(0o755)
+    assert (b"one\n" if what == "file" else b"") == reader.drain()
+    log.write(b"two\n")
+    assert b"two\n" == reader.drain()
+    log.rename()
+    log.reopen()
+    log.write(b"three\n")
+    assert b"three\n" == reader.drain()
+    assert (True, "", 1, 0) == (reader.stats.up, reader.stats.error, reader.stats.rotations, reader.stats.lost_bytes)
+    log.close()
+    reader.follower.close()
+
+
+def test_what_replaces_the_unreadable_file_is_new(tmp_path: Path) -> None:
+    """The history at the start is that of the file which was there."""
+    log = Log(tmp_path / "engine.log")
+    log.write(b"history\n")
+    log.path.chmod(0)
+    reader = Reader(Follower(log.path, start_at="end"))
+    assert b"" == reader.drain()
+    log.rename()
+    log.reopen()
+    log.write(b"new\n")
+    assert b"new\n" == reader.drain()
+    assert (True, 0) == (reader.stats.up, reader.stats.lost_bytes)
     log.close()
     reader.follower.close()

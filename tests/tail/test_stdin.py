@@ -2,6 +2,7 @@
 
 import os
 import pty
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,11 @@ def test_closed_descriptor_is_at_its_end(pipe: tuple[int, int]) -> None:
     os.close(other)
     assert NOTHING == follower.read()
     assert (True, "EBADF") == (follower.eof, follower.stats.error)
+
+
+def test_bytes_of_a_stream_are_of_now(pipe: tuple[int, int]) -> None:
+    """Nothing tells when they were written but their coming."""
+    follower = StdinFollower(pipe[0])
+    os.write(pipe[1], b"one\n")
+    assert time.time() == pytest.approx(follower.read().written, abs=5)
+    assert 0.0 == follower.read().written
