@@ -93,6 +93,12 @@ class Fold:
         self.seconds = 0.0
 
 
+class Hidden(str):
+    """What stands for text of a user, when the text itself is not to be had."""
+
+    __slots__ = ()
+
+
 class Digest:
     """Stands for text of a user where it must be told from others without being kept: a keyed 64-bit hash."""
 
@@ -102,7 +108,9 @@ class Digest:
         self._key = secrets.token_bytes(16)
 
     def of(self, text: str) -> str:
-        """The same for the same text."""
+        """The same for the same text, also when that is hidden already."""
+        if isinstance(text, Hidden):
+            return str(text)
         return hashlib.blake2b(text.encode(errors="replace"), digest_size=8, key=self._key).hexdigest()
 
 
@@ -145,10 +153,10 @@ class Folds:
 class RequestSet:
     """Counts distinct requests without keeping their ids: keyed hashes, bounded in number and age."""
 
-    STATE = ("recent", "_digest")
+    STATE = ("recent",)
 
-    def __init__(self) -> None:
-        self._digest = Digest()
+    def __init__(self, digest: Digest) -> None:
+        self._digest = digest
         self._seen: OrderedDict[str, float] = OrderedDict()
 
     @property

@@ -1,9 +1,11 @@
 """Follows the logs of all sources, saves what is known, and gives consistent snapshots to the scrapes."""
 
+import json
 import logging
+import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +13,9 @@ from exporter.checkpoint import StateFile
 from exporter.config import Config
 from exporter.counters import Sample
 from exporter.discovery import Target, discover, watch_roots
-from exporter.exposition import Snapshot
-from exporter.followed import FollowedSource
+from exporter.exposition import Snapshot, StoppingError
+from exporter.faults import Faults
+from exporter.followed import FORGET_SECONDS, FollowedSource
 from exporter.source_names import STDIN
 from exporter.tail import auto
 
@@ -46,8 +49,11 @@ SCRAPE_READ_BYTES = 1024 * 1024
 MOST_OPEN = 500
 """Files that are held open; where there are more, each is closed until it changes."""
 
-DRAIN_SECONDS = 1.0
-"""How long an orderly end goes on reading."""
+STOP_SECONDS = 1.5
+"""How long after a signal an orderly end goes on reading."""
+
+FAULT_PAUSE_SECONDS = 1.0
+"""How long a thread rests after a fault of ours."""
 
 logger = logging.getLogger("inferlog.daemon")
 
@@ -60,60 +66,70 @@ class Daemon:
         self._config = config
         self._state_file = state_file
         self._loaded_at, self._reload_failed = time.time(), False
-        # Taken in this order: who saves must have seen all that was exposed before, and takes its turn at the sources as the reader does.
-        self._saving, self._next, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
-        self.sources: dict[str, FollowedSource] = {}
+        # Taken in this order. Who saves must have seen all that was exposed before, and takes turns with the reader at the sources.
+        self._discovering, self._saving, self._next, self._reading = (threading.Lock() for _ in range(4))
+        self.sources: Mapping[str, FollowedSource] = {}
+        """Never changed, only replaced: who goes through it needs no lock."""
+        self._away: dict[str, str] = {}
+        """States of sources that are not there: a volume may be late, a pod between two lives."""
+        self._started_at = self._discovered_at = time.monotonic()
         self._saved: dict[str, str] | None = None
+        self._faults = Faults("(all)")
         self._restore(state_file.load() if state_file else {})
         self._watcher = auto(*self._watched())
         self._stopping = threading.Event()
+        self._deadline = math.inf
         self._history_read = threading.Event()
         if self.sources and all(each.live for each in self.sources.values()):
             self._history_read.set()
         self._threads = [
-            threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True) for work in (self._read, self._checkpoint)
+            threading.Thread(target=self._work, args=(work,), name=work.__name__.strip("_"), daemon=True)
+            for work in (self._read, self._checkpoint)
         ]
 
     def _restore(self, states: Mapping[str, Any]) -> None:
         targets = discover(self._config.sources)
+        self._away = {name: json.dumps(state) for name, state in states.items()}
         try:
-            self._follow(targets, states, as_configured=True)
+            self._follow(targets, as_configured=True)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if not self._state_file or not states:
                 raise
             self._state_file.keep_aside(f"damaged ({type(error).__name__})")
-            for each in self.sources.values():
-                each.close()
-            self.sources = {}
-            self._follow(targets, {}, as_configured=True)
-
-    @property
-    def source_names(self) -> list[str]:
-        """The sources that there are now."""
-        return list(self.sources)
+            self._away = {}
+            self._follow(targets, as_configured=True)
 
     @property
     def ready(self) -> bool:
         """Whether the history of all sources that were there at the start has been read."""
-        return self._history_read.is_set()
+        return self._history_read.is_set() and not self._stopping.is_set()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it does what it is there for."""
+        return all(thread.is_alive() for thread in self._threads) or self._stopping.is_set()
 
     def start(self) -> None:
         """Begin to read."""
         for thread in self._threads:
             thread.start()
 
+    def begin_to_stop(self) -> None:
+        """From now on nothing is answered, and `stop` has little time; safe in a signal handler."""
+        self._deadline = time.monotonic() + STOP_SECONDS
+        self._stopping.set()
+
     def stop(self) -> None:
         """Read what is there, save it, end the threads and close all files."""
-        self._stopping.set()
+        if not self._stopping.is_set():
+            self.begin_to_stop()
         self._watcher.wake()
         for thread in self._threads:
             thread.join()
-        end = time.monotonic() + DRAIN_SECONDS
-        while self._read_all() and time.monotonic() < end:
+        while self._read_all() and time.monotonic() < self._deadline:
             pass
+        self._save()
         if self._state_file:
-            with self._saving:
-                self._save()
             self._state_file.sync()
         self._watcher.stop()
         for each in self.sources.values():
@@ -131,20 +147,30 @@ class Daemon:
 
     # -- the two threads -----------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        discovered = time.monotonic()
-        while not self._stopping.is_set():
-            since = time.monotonic() - discovered
-            interval = DISCOVERY_POLL_SECONDS if self._watcher.polling else DISCOVERY_SECONDS
-            if since >= interval or (since >= DISCOVERY_PAUSE_SECONDS and self._watcher.new_entries()):
-                self._discover()
-                discovered = time.monotonic()
-            if self._read_all():
-                continue
-            if not self.ready:
-                self._tell_history()
-                self._history_read.set()
-            self._watcher.wait(self._pause())
+    def _work(self, work: Callable[[], float]) -> None:
+        """Do a thread's work again and again, each time after the pause that it asks for; a fault of ours must not end it."""
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            try:
+                pause = work()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the daemon goes on
+                self._faults.note(error)
+                pause = FAULT_PAUSE_SECONDS
+
+    def _read(self) -> float:
+        """Read all that there is, then wait for more."""
+        interval = DISCOVERY_POLL_SECONDS if self._watcher.polling else DISCOVERY_SECONDS
+        since = time.monotonic() - self._discovered_at
+        if since >= interval or (since >= DISCOVERY_PAUSE_SECONDS and self._watcher.new_entries()):
+            self._discover()
+        if self._read_all():
+            return 0.0
+        if not self._history_read.is_set():
+            self._tell_history()
+            self._save()  # before anybody can kill it: the files may be gone when it comes back
+            self._history_read.set()
+        self._watcher.wait(self._pause())
+        return 0.0
 
     def _pause(self) -> float:
         """How long to wait for an event; many files are looked at less often without one."""
@@ -155,47 +181,49 @@ class Daemon:
     def _read_all(self) -> bool:
         """Give each source its turn; whether one has more to read."""
         busy = False
-        for each in list(self.sources.values()):
+        for each in self.sources.values():
             with self._turn():
                 busy = _read_safely(each, READ_BYTES) >= READ_BYTES or busy
         return busy
 
-    def _checkpoint(self) -> None:
-        while not self._stopping.wait(CHECKPOINT_SECONDS) and self._state_file:
-            with self._saving:
-                saved = self._save()
-            if saved:
-                self._state_file.sync()
+    def _checkpoint(self) -> float:
+        """Save where nobody scrapes, and bring to the disk what was saved."""
+        if self._state_file:
+            self._save()
+            self._state_file.sync()
+        return CHECKPOINT_SECONDS
 
     # -- which sources there are ---------------------------------------------------------------------------------------
 
-    def _discover(self, *, as_configured: bool = False) -> None:
-        """Take in what globs match now, and drop sources whose files are gone."""
-        try:
-            targets = discover(self._config.sources)
-        except Exception:
-            logger.exception("cannot look for logs")
-            return
-        with self._turn():
-            self._follow(targets, {}, as_configured=as_configured)
-        self._watcher.watch(*self._watched())
+    def _discover(self, config: Config | None = None) -> None:
+        """Take in what globs match now, and drop sources whose files are gone; with another configuration, put it in force."""
+        with self._discovering:
+            targets = discover((config or self._config).sources)
+            with self._turn():
+                self._config = config or self._config
+                self._follow(targets, as_configured=config is not None)
+            self._watcher.watch(*self._watched())
 
-    def _follow(self, targets: list[Target], states: Mapping[str, Any], *, as_configured: bool = False) -> None:
+    def _follow(self, targets: list[Target], *, as_configured: bool) -> None:
         """Follow these and no others; with `as_configured` new ones begin where the configuration says."""
-        now = time.monotonic()
+        self._discovered_at = now = time.monotonic()
+        if now - self._started_at >= FORGET_SECONDS:
+            self._away = {}
+        sources = dict(self.sources)
         wanted = {target.name: target for target in targets}
-        for name, each in list(self.sources.items()):
+        for name, each in self.sources.items():
             if name not in wanted and (not any(map(each.configured_as, self._config.sources)) or each.is_gone(now)):
-                each.close()
-                del self.sources[name]
+                sources.pop(name).close()
         for name, target in wanted.items():
-            if name in self.sources:
-                self.sources[name].follow(target)
+            if name in sources:
+                sources[name].follow(target, as_configured=as_configured)
             else:
-                self.sources[name] = FollowedSource(target, states.get(name), as_configured=as_configured)
-        holds_files = sum(len(each.followers) for each in self.sources.values()) <= MOST_OPEN
-        for each in self.sources.values():
+                away = self._away.pop(name, None)
+                sources[name] = FollowedSource(target, json.loads(away) if away else None, as_configured=as_configured)
+        holds_files = sum(len(each.followers) for each in sources.values()) <= MOST_OPEN
+        for each in sources.values():
             each.holds_files = holds_files
+        self.sources = sources
 
     def _watched(self) -> tuple[list[str], set[str]]:
         """The logs, and the directories in which new ones may appear."""
@@ -206,57 +234,68 @@ class Daemon:
         for source in self._config.sources:
             if not any(each.configured_as(source) for each in self.sources.values()):
                 logger.warning("source %s: no file matches %s yet", source.name, ", ".join(source.paths))
-        for each in self.sources.values():
-            for path, follower in each.followers.items():
-                if path != STDIN and not follower.stats.up:
-                    logger.warning("source %s: no log that can be read at %s yet", each.name, path)
-
-    def reload(self, config: Config) -> None:
-        """Put another configuration of the sources in force: those that stay lose nothing."""
         with self._turn():
-            self._config = config
-        self._discover(as_configured=True)
+            missing = [
+                (each.name, path)
+                for each in self.sources.values()
+                for path, follower in each.followers.items()
+                if path != STDIN and not follower.stats.up
+            ]
+        for name, path in missing:
+            logger.warning("source %s: no log that can be read at %s yet", name, path)
+
+    def reload(self, config: Config) -> str:
+        """Put another configuration of the sources in force, those that stay lose nothing; why it could not be done, if so."""
+        try:
+            self._discover(config)
+        except Exception as error:  # noqa: BLE001 - the one in force is still good
+            self._faults.note(error)
+            return self.reload_failed("the logs cannot be looked for")
         self._loaded_at, self._reload_failed = time.time(), False
         logger.info("configuration reloaded, sources: %s", len(config.sources))
+        return ""
 
-    def reload_failed(self, reason: str) -> None:
-        """The configuration in force stays."""
+    def reload_failed(self, reason: str) -> str:
+        """The configuration in force stays; the reason once more."""
         self._reload_failed = True
         logger.error("configuration not reloaded: %s", reason)
+        return reason
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """All series at this moment, what was written until now included unless the reader is far behind.
 
-        They are in the state file before anybody sees them.
+        They are in the state file before anybody sees them. Raises StoppingError.
         """
         with self._saving:
             now, budget, snapshots = time.time(), SCRAPE_READ_BYTES, []
-            for each in list(self.sources.values()):
+            for each in self.sources.values():
                 with self._turn():
+                    if self._stopping.is_set():
+                        raise StoppingError
                     budget -= _read_safely(each, budget)
                     if each.live:
                         snapshots.append(each.snapshot(now))
-            self._save()
+            self._write()
             return Snapshot(snapshots, list(self._own_samples()))
 
-    def _save(self) -> bool:
-        """Write the state if it is another than before, holding `_saving`; whether it was written."""
+    def _save(self) -> None:
+        with self._saving:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the state if it is another than before, while nobody else does."""
         if not self._state_file:
-            return False
-        states: dict[str, str] = {}
-        for each in list(self.sources.values()):
+            return
+        states = dict(self._away)
+        for each in self.sources.values():
             with self._turn():
                 state = each.frozen()
             if state is not None:
                 states[each.name] = state
-        if states == self._saved:
-            return False
-        saved = self._state_file.save(states)
-        if saved:
+        if (states != self._saved or self._state_file.is_missing()) and self._state_file.save(states):
             self._saved = states
-        return saved
 
     def _own_samples(self) -> Iterator[Sample]:
         if self._state_file:

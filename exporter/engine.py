@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
-from exporter.counters import Counters, RequestSet, Sample
+from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.faults import Faults
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
@@ -32,6 +32,7 @@ class Engine:
 
     STATE = (
         "counters",
+        "digest",
         "life",
         "jit",
         "capacity",
@@ -56,12 +57,14 @@ class Engine:
         self.pd_role, self.pd_expect = pd_role, pd_expect
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
-        self.life = LifeCycle(self.counters)
+        self.digest = Digest()
+        """Hides what users wrote from everything that outlives the line."""
+        self.life = LifeCycle(self.counters, self.digest)
         self.jit = JitLedger(self.counters)
         self.capacity = Capacity()
         self.dropped_series = 0
         self.seen = False
-        self._expired, self._late_reads = RequestSet(), RequestSet()
+        self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
         self._born: dict[str, str] = {}
         self._arrival: float | None = None
         self._forget()
@@ -77,7 +80,7 @@ class Engine:
         self.capacity.forget()
         self.gauges = IntervalGauges()
         self.gauges.arrival = self._arrival
-        self.evidence = PdEvidence()
+        self.evidence = PdEvidence(self.digest)
         self.jit.restart()
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}

@@ -29,6 +29,10 @@ class Snapshot(NamedTuple):
     exporter: Sequence[Sample] = ()
 
 
+class StoppingError(Exception):
+    """There is no snapshot any more: the daemon is ending."""
+
+
 class SnapshotCollector(Collector):
     """Makes new families at each scrape, so that a series that vanished is gone and goes stale at once."""
 

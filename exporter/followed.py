@@ -1,10 +1,11 @@
 """One source that is followed: its engine, its files, and the state from which both go on."""
 
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from exporter.config import SourceConfig
 from exporter.counters import Sample
@@ -19,6 +20,11 @@ from parsers.stream import Found
 
 FORGET_SECONDS = 600.0
 """A source whose files are gone for this long is dropped."""
+
+_MOST_LEFT = 100
+"""Files that were let go, of which is remembered how far they were read."""
+
+logger = logging.getLogger("inferlog.source")
 
 _STATS = {
     "source_read_bytes_total": "read_bytes",
@@ -42,7 +48,7 @@ class _Piece(NamedTuple):
 class FollowedSource:
     """One source with the files that it has now."""
 
-    STATE = ("live", "gone")
+    STATE = ("live", "gone", "_left", "_generations", "_merge")
 
     def __init__(self, target: Target, state: Mapping[str, Any] | None = None, *, as_configured: bool = True) -> None:
         """`state` is what `frozen` gave before. Raises ValueError, TypeError, KeyError or AttributeError when it is none.
@@ -61,16 +67,23 @@ class FollowedSource:
         """Whether files stay open while nothing is written to them."""
         self._merge: Merge[Found] = Merge(lambda found: found[1].time)
         self._target: Target | None = None
-        self._frozen: str | None = None
-        self._frozen_before: str | None = None
-        self._frozen_files: dict[str, str] = {}
+        self._left: dict[str, Any] = {}
+        """Where the reading of files ended that were let go: they may come back."""
+        self._generations: set[str] = set()
+        """Paths of the target that are what a rotation left of a log: its follower reads them."""
+        self._written: float | None = None
         self._missing_since: dict[str, float] = {}
         self._unseen_since: float | None = None
+        self._errors: dict[str, str] = {}
+        self._frozen: str | None = None
+        self._frozen_files: dict[str, str] = {}
+        self._changed = True
+        self._faults_frozen = 0
         if state is not None:
             self._restore(state)
+            for path in [path for path in self.followers if path not in target.paths and Path(path).exists()]:
+                self._let_go(path)  # the configuration has changed while we were away
         self.follow(target, as_configured=as_configured and state is None)
-        for path in [path for path in self.followers if path not in target.paths and Path(path).exists()]:
-            self._let_go(path)  # the configuration has changed while we were away
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Also files that are there no more: something of them may be left under another name."""
@@ -81,38 +94,66 @@ class FollowedSource:
             thawer.restore(self.source.file(path), file["stream"])
             self.followers[path] = Follower(Path(path), state=file["follower"])
 
+    # -- which files ---------------------------------------------------------------------------------------------------
+
     def follow(self, target: Target, *, as_configured: bool = False) -> None:
         """Take the settings and files of a target; with `as_configured` new files begin where the configuration says.
 
         A file that is no longer wanted is let go when it has been read, one that is missing after a while, as the next one
         may soon take its place; what it added stays counted.
         """
-        config = target.source
-        if self._target is None or config != self._target.source or target.labels != self._target.labels:
-            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
-            self._frozen = None
-        unwanted = self._target is not None and config.paths != self._target.source.paths
+        config, before = target.source, self._target
         self._target = target
+        if before is None or config != before.source or target.labels != before.labels:
+            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
+            self._changed = True
+        other_paths = before is not None and config.paths != before.source.paths
+        start_at = config.start_at if as_configured and (before is None or other_paths) else "beginning"
+        self._generations &= set(target.paths)
+        followed = [each for each in self.followers.values() if isinstance(each, Follower)]
         for path in target.paths:
-            if path not in self.followers:
-                start_at = config.start_at if as_configured else "beginning"
-                self.followers[path] = StdinFollower() if path == STDIN else Follower(Path(path), start_at=start_at)
+            if path not in self.followers and not self._is_generation(path, followed):
+                self._take_up(path, start_at)
         now = time.monotonic()
         missing = self.followers.keys() - set(target.paths)
         self._missing_since = {path: self._missing_since.get(path, now) for path in missing}
         for path, since in self._missing_since.items():
-            if not self.followers[path].stats.lag_bytes and (unwanted or now - since >= FORGET_SECONDS):
+            if not self.followers[path].stats.lag_bytes and (other_paths or now - since >= FORGET_SECONDS):
                 self._let_go(path)
         self._merge.follow(self.followers)
 
+    def _is_generation(self, path: str, followed: list[Follower]) -> bool:
+        """Whether a file is what a rotation left of a log that is followed, under a name that the glob matches as well."""
+        if path in self._generations:
+            return True
+        known = any(each.knows(path) for each in followed)
+        if known:
+            self._generations.add(path)
+            self._changed = True
+        return known
+
+    def _take_up(self, path: str, start_at: Literal["beginning", "end"]) -> None:
+        """Follow a file, from where it was left if it was followed before."""
+        if path == STDIN:
+            self.followers[path] = StdinFollower()
+            return
+        left = self._left.pop(path, None)
+        follower = self.followers[path] = Follower(Path(path), start_at=start_at, state=left)
+        for name in self.gone if left else ():
+            self.gone[name] -= getattr(follower.stats, name)
+
     def _let_go(self, path: str) -> None:
         follower = self.followers.pop(path)
+        if isinstance(follower, Follower):
+            self._left[path] = follower.state(0)
+            if len(self._left) > _MOST_LEFT:
+                del self._left[next(iter(self._left))]
         follower.close()
         for name in self.gone:
             self.gone[name] += getattr(follower.stats, name)
         self.source.forget_file(path)
-        self._frozen = None
         self._frozen_files.pop(path, None)
+        self._changed = True
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -131,8 +172,10 @@ class FollowedSource:
             piece = self._piece(least)
             taken += piece.size
             self._apply(least, piece)
+        if released := self._merge.release():  # what waited for a file that is followed no more
+            self.source.apply(released, self._written)
         if not self.live and taken < limit:
-            self.live, self._frozen = True, None
+            self.live = self._changed = True
         return taken
 
     def _piece(self, path: str) -> _Piece:
@@ -142,10 +185,10 @@ class FollowedSource:
         before = stats.rotations, stats.truncations, stats.lost_bytes
         chunk = follower.read()
         if chunk.data or before != (stats.rotations, stats.truncations, stats.lost_bytes):
-            self._frozen = None
             self._frozen_files.pop(path, None)
-        now = time.time()
-        written = now if self.live and not stats.lag_bytes else _written_at(path, now)
+            self._changed = True
+        self._tell_error(path, stats.error)
+        written = min(time.time(), chunk.written)
         found = self.source.parse_end(path) if chunk.begins_file else []
         if chunk.data:
             found += self.source.parse(chunk.data, written, path)
@@ -159,17 +202,20 @@ class FollowedSource:
         return _Piece(len(chunk.data), found, written, behind=bool(chunk.data) and stats.lag_bytes > 0)
 
     def _apply(self, path: str, piece: _Piece) -> None:
+        self._written = piece.written
         reached = self.source.file(path).stream.clock.last
         self.source.apply(self._merge.put(path, piece.found, behind=piece.behind, reached=reached), piece.written)
 
-    def _apply_held(self) -> None:
-        """Take what still waits for another file: it was read, so a scrape shows it and a state has it."""
-        if held := self._merge.flush():
-            self.source.apply(held, None)
+    def _tell_error(self, path: str, error: str) -> None:
+        """Say once why a log cannot be read; that it is not there is told at the start, and by source_up."""
+        if error != self._errors.get(path, ""):
+            self._errors[path] = error
+            if error not in ("", "ENOENT", "EAGAIN"):
+                logger.warning("source %s: %s: %s", self.name, path, error)
 
     def configured_as(self, source: SourceConfig) -> bool:
         """Whether this is what the configuration means by a source."""
-        return self._target is not None and self._target.source == source
+        return self._target is not None and (self._target.source.name, self._target.source.paths) == (source.name, source.paths)
 
     def is_gone(self, now: float) -> bool:
         """Whether its files have been missing for long; `now` is monotonic."""
@@ -190,28 +236,26 @@ class FollowedSource:
         """The state as JSON text, None for a source that has standard input: what came that way cannot be read again."""
         if STDIN in self.followers:
             return None
-        if self._frozen is None:
+        if self._changed or self._faults_frozen != self.source.faults.count:
             try:
                 self._frozen = self._freeze()
+                self._changed, self._faults_frozen = False, self.source.faults.count
             except Exception as error:  # noqa: BLE001 - an older state is better than no answer
                 self.source.faults.note(error)
-        return self._frozen or self._frozen_before
+        return self._frozen
 
     def _freeze(self) -> str:
-        self._apply_held()
-        freezer = Freezer()
+        freezer = Freezer(self.source.engine.digest)
         for path, follower in self.followers.items():
             if path not in self._frozen_files and isinstance(follower, Follower):
                 log = self.source.file(path)
                 self._frozen_files[path] = json.dumps({"stream": freezer.state(log), "follower": follower.state(log.unfinished)})
         files = ", ".join(f"{json.dumps(path)}: {text}" for path, text in self._frozen_files.items())
         followed, source = json.dumps(freezer.state(self)), json.dumps(freezer.state(self.source))
-        self._frozen_before = f'{{"followed": {followed}, "source": {source}, "files": {{{files}}}}}'
-        return self._frozen_before
+        return f'{{"followed": {followed}, "source": {source}, "files": {{{files}}}}}'
 
     def snapshot(self, now: float) -> SourceSnapshot:
         """All series; reduced to those about the exporter itself when the others cannot be had."""
-        self._apply_held()
         try:
             samples = [*self.source.samples(now), *self.file_samples()]
         except Exception as error:  # noqa: BLE001 - the other sources must not go with it
@@ -232,14 +276,6 @@ class FollowedSource:
 
 def _zone(config: SourceConfig) -> float | None:
     return None if config.timezone is None else zone_seconds(config.timezone)
-
-
-def _written_at(path: str, default: float) -> float:
-    """When the file was last written, which is when its last line was printed: no line of its history is younger."""
-    try:
-        return default if path == STDIN else Path(path).stat().st_mtime
-    except OSError:
-        return default
 
 
 def zone_seconds(text: str) -> float:

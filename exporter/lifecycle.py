@@ -34,12 +34,11 @@ class LifeCycle:
         "_phases",
         "_incidents",
         "_hazard_folds",
-        "_digest",
         "_combinations",
     )
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, counters: Counters, digest: Digest) -> None:
+        self._counters, self._digest = counters, digest
         self.state = "unknown"
         self.started: Head | None = None
         self.ready: Head | None = None
@@ -49,7 +48,6 @@ class LifeCycle:
         self._phases: dict[str, dict[str, list[float]]] = {}
         self._incidents: dict[str, float] = {}
         self._hazard_folds = Folds()
-        self._digest = Digest()
         self._combinations: set[str] = set()
 
     @property

@@ -4,7 +4,7 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -56,6 +56,8 @@ class Merge(Generic[T]):
     each read, so that it cannot starve them. A file that never showed a time goes along with the slowest of the others.
     """
 
+    STATE = ("standing",)
+
     def __init__(self, time_of: Callable[[T], float | None], files: Iterable[str] = ()) -> None:
         """`time_of` gives the time of an event (epoch), None when it has none of its own: it takes that before it."""
         self._time_of = time_of
@@ -81,8 +83,22 @@ class Merge(Generic[T]):
             file = self._files.setdefault(name, _File(order))
             if new or (file.order != order and name in self._behind):
                 file.order = order
-                self._is_behind(name, file)
+                self._put_behind(name, file)
             file.order = order
+
+    @property
+    def standing(self) -> dict[str, tuple[float, float, int, tuple[tuple[float, T], ...]]]:
+        """How far each file is, and what it holds; to set it puts all of them behind, for nobody has looked at them."""
+        return {name: (file.time, file.reached, file.still, tuple(file.held)) for name, file in self._files.items()}
+
+    @standing.setter
+    def standing(self, standing: Mapping[str, tuple[float, float, int, tuple[tuple[float, T], ...]]]) -> None:
+        for order, (name, (time, reached, still, held)) in enumerate(standing.items()):
+            self._files[name] = _File(order, time, reached, still, held=deque(held))
+            self._put_behind(name, self._files[name])
+            if held:
+                self._holding.add(name)
+                heapq.heappush(self._heads, (held[0][0], order, name))
 
     def next(self) -> str | None:
         """The file to read now, None when all were at their end as of their last read."""
@@ -96,7 +112,7 @@ class Merge(Generic[T]):
     def look(self, name: str, *, behind: bool) -> None:
         """A file was found at its end or grown; what it brought is put later, so that the others wait for it."""
         if behind:
-            self._is_behind(name, self._files[name])
+            self._put_behind(name, self._files[name])
         else:
             self._behind.discard(name)
 
@@ -131,11 +147,23 @@ class Merge(Generic[T]):
         if file.held and name not in self._holding:
             self._holding.add(name)
             heapq.heappush(self._heads, (file.held[0][0], file.order, name))
-        return self._release()
+        return self.release()
 
-    def flush(self) -> list[T]:
-        """All that is held, in order."""
-        return self._release(to_the_end=True)
+    def release(self) -> list[T]:
+        """All that nothing must be waited for any more, in order."""
+        first = self._first()
+        least = first.reached if first else math.inf
+        released: list[T] = []
+        while self._heads and self._heads[0][0] <= least:
+            _, order, name = self._heads[0]
+            held = self._files[name].held
+            released.append(held.popleft()[1])
+            if held:
+                heapq.heapreplace(self._heads, (held[0][0], order, name))
+            else:
+                heapq.heappop(self._heads)
+                self._holding.discard(name)
+        return released
 
     def _times(self, file: _File[T], events: list[T]) -> list[float]:
         times, last = [], file.time
@@ -145,7 +173,7 @@ class Merge(Generic[T]):
             times.append(last)
         return times
 
-    def _is_behind(self, name: str, file: _File[T]) -> None:
+    def _put_behind(self, name: str, file: _File[T]) -> None:
         self._behind.add(name)
         heapq.heappush(self._least, _Place(file.reached, file.turn, file.order, name))
 
@@ -165,18 +193,3 @@ class Merge(Generic[T]):
             file.reached = max(file.reached, min(others, default=_NEVER)) + WINDOW_SECONDS
         elif file.still == 1 or file.still > PATIENCE:
             file.reached += WINDOW_SECONDS
-
-    def _release(self, *, to_the_end: bool = False) -> list[T]:
-        first = None if to_the_end else self._first()
-        least = first.reached if first else math.inf
-        released: list[T] = []
-        while self._heads and self._heads[0][0] <= least:
-            _, order, name = self._heads[0]
-            held = self._files[name].held
-            released.append(held.popleft()[1])
-            if held:
-                heapq.heapreplace(self._heads, (held[0][0], order, name))
-            else:
-                heapq.heappop(self._heads)
-                self._holding.discard(name)
-        return released

@@ -75,7 +75,6 @@ class PdEvidence:
         "passed_ranks",
         "failed_ranks",
         "quiet_since",
-        "_digest",
         "_before",
         "_round",
         "_responses",
@@ -83,14 +82,14 @@ class PdEvidence:
         "_skipped_at",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, digest: Digest) -> None:
         self.closed: deque[Period] = deque(maxlen=WINDOW)
         self.open = Period()
         self.tried = self.succeeded = self.generates = self.hybrid = False
         self.passed_ranks: set[str] = set()
         self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
-        self._digest = Digest()
+        self._digest = digest
         self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
         self._responses = 0.0

@@ -53,8 +53,9 @@ def listen(address: str) -> socket.socket:
 class _QuietServer(uvicorn.Server):
     """Wakes once a second, for the date in the answers; uvicorn's own loop looks ten times a second whether it should end."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
         super().__init__(config)
+        self._on_exit = on_exit
         self._ending = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -66,6 +67,7 @@ class _QuietServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
+        self._on_exit()
         if self._loop:
             self._loop.call_soon_threadsafe(self._ending.set)
 
@@ -84,10 +86,16 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         registry.register(PROCESS_COLLECTOR)
         registry.register(PLATFORM_COLLECTOR)
         app = make_app(
-            registry, lambda: daemon.ready, reload, telemetry_path=config.web.telemetry_path, sources=lambda: daemon.source_names
+            registry,
+            lambda: daemon.ready,
+            reload,
+            healthy=lambda: daemon.healthy,
+            telemetry_path=config.web.telemetry_path,
+            sources=lambda: list(daemon.sources),
         )
         server = _QuietServer(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS)
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS),
+            daemon.begin_to_stop,
         )
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -135,11 +143,10 @@ class Reload:
             try:
                 config = self._reread()
             except ConfigError as error:
-                self._daemon.reload_failed(str(error))
-                return str(error)
+                return self._daemon.reload_failed(str(error))
             for key in ("web", "state_file"):
                 if getattr(config, key) != getattr(self._config, key):
                     logger.warning("%s: a change takes a restart", key)
             set_up_logging(config.log.level, config.log.format)
-            self._daemon.reload(config)
-        return ""
+            self._config = config
+            return self._daemon.reload(config)

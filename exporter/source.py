@@ -129,8 +129,9 @@ class Source:
         lines = list(self._line_samples())
         known = self.runtime != UNKNOWN_RUNTIME
         # A series that is shown keeps its labels: while the log is new, its next line may tell whose it is.
-        if known or now is None or sum(each.value for each in lines) >= _LINES_OF_NOBODY:
-            yield from lines
+        if not known and now is not None and sum(each.value for each in lines) < _LINES_OF_NOBODY:
+            return
+        yield from lines
         if known or self.engine.seen:
             yield from self.engine.samples(self.clock, now, self._log_time(now))
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-from exporter.counters import Fold
+from exporter.counters import Digest, Fold, Hidden
 from exporter.jit import OpenCompile
 from exporter.pd_evidence import Period
 from parsers import events
@@ -20,11 +20,18 @@ from parsers.header import Head, Origin, Record
 Json: TypeAlias = Any
 _KIND = "~"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-_COLLECTIONS: dict[str, Callable[[Any], Any]] = {"list": list, "set": set, "frozenset": frozenset, "dict": dict, "bytes": bytes.fromhex}
+_COLLECTIONS: dict[str, Callable[[Any], Any]] = {
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "dict": dict,
+    "bytes": bytes.fromhex,
+    "Hidden": Hidden,
+}
 _EVENTS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, tuple)]
 _CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (*_EVENTS, Head, Origin, Record, OpenCompile, Period)}
-_OMITTED = frozenset({"where", "parent"})
-"""Of a head: nothing reads them after the line that they came from, and a forged one may hold anything."""
+_OMITTED = frozenset({"where"})
+"""Of a head: nothing needs it after the line that it came from, and a forged one may hold anything."""
 
 
 class Stateful(Protocol):
@@ -36,9 +43,10 @@ class Stateful(Protocol):
 
 
 class Freezer:
-    """Turns state into JSON. A fold that several hold stays one fold."""
+    """Turns state into JSON. A fold that several hold stays one fold, and of what users wrote only the digest is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, digest: Digest) -> None:
+        self._digest = digest
         self._folds: dict[int, int] = {}
 
     def state(self, of: Stateful) -> dict[str, Json]:
@@ -74,10 +82,19 @@ class Freezer:
             parts = self._fold(value)
         elif _CLASSES.get(kind.__name__) is kind:
             names = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else value._fields
-            parts = {name: "" if name in PRIVATE_FIELDS else self.value(getattr(value, name)) for name in names if name not in _OMITTED}
+            parts = {
+                name: (self._hidden if name in PRIVATE_FIELDS else self.value)(getattr(value, name))
+                for name in names
+                if name not in _OMITTED
+            }
         else:
             raise TypeError(f"a state cannot hold {kind.__name__}")
         return parts
+
+    def _hidden(self, value: Any) -> Json:
+        if isinstance(value, str):
+            return {_KIND: "Hidden", "of": self._digest.of(value)}
+        return None if value is None else list(map(self._hidden, value))
 
     def _all(self, values: Iterable[Any]) -> list[Json]:
         return [each if type(each) in _PLAIN else self.value(each) for each in values]

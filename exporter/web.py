@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
+from exporter.exposition import StoppingError
 from exporter.version import VERSION
 
 _GZIP_MINIMUM_BYTES = 1024
@@ -32,12 +33,13 @@ def make_app(
     ready: Callable[[], bool],
     reload: Callable[[], str],
     *,
+    healthy: Callable[[], bool] = lambda: True,
     telemetry_path: str,
     sources: Callable[[], list[str]],
 ) -> FastAPI:
     """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell.
 
-    `reload` reads the configuration again and says why it could not.
+    `reload` reads the configuration again and says why it could not, `healthy` whether the logs are still read.
     """
     app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
@@ -48,12 +50,15 @@ def make_app(
         if not ready():
             return _reading()
         encode, content_type = choose_encoder(accept)
-        body = encode(_Named(registry, set(name)) if name else registry)
+        try:
+            body = encode(_Named(registry, set(name)) if name else registry)
+        except StoppingError:
+            return PlainTextResponse("ending\n", status_code=503)
         return Response(body, media_type=None, headers={"Content-Type": content_type})
 
     @app.api_route("/-/healthy", methods=["GET", "HEAD"])
-    async def healthy() -> Response:
-        return PlainTextResponse("inferlog is healthy\n")
+    async def is_healthy() -> Response:
+        return PlainTextResponse("inferlog is healthy\n") if healthy() else PlainTextResponse("a thread has ended\n", 500)
 
     @app.api_route("/-/ready", methods=["GET", "HEAD"])
     async def is_ready() -> Response:

@@ -30,6 +30,12 @@ def events(chunks: Chunks) -> dict[str, list[list[Event]]]:
     return {file: [list(numbered(file, times)) for times in of_file] for file, of_file in chunks.items()}
 
 
+def rest(merge: Merge[Event]) -> list[Event]:
+    """What is still held when there is nothing more to wait for."""
+    merge.follow([])
+    return merge.release()
+
+
 def read_in_step(chunks: Chunks) -> list[Event]:
     """Read files as the daemon does, always the one that is named next, to their ends; at most one chunk of each is held."""
     merge, unread, out = merging(*chunks), events(chunks), []
@@ -39,7 +45,7 @@ def read_in_step(chunks: Chunks) -> list[Event]:
         out += merge.put(file, last[file], behind=bool(unread[file]))
         for name, each in merge._files.items():
             assert {event for _, event in each.held} <= set(last.get(name, []))
-    assert merge.flush() == []
+    assert rest(merge) == []
     return out
 
 
@@ -90,16 +96,18 @@ def test_disorder_is_within_the_window(chunks: Chunks) -> None:
         latest = max(latest, time)
 
 
-@given(any_chunks, st.lists(st.sampled_from(["next", "flush", "drop", "a", "b", "c", "d"]), max_size=40))
+@given(any_chunks, st.lists(st.sampled_from(["next", "restart", "drop", "a", "b", "c", "d"]), max_size=40))
 def test_any_use_loses_nothing(chunks: Chunks, moves: list[str]) -> None:
-    """Files are read out of turn, flushed in between, and go."""
+    """Files are read out of turn and go, and the state goes into another process in between."""
     merge, unread, out = merging(*chunks), events(chunks), []
     put: list[Event] = []
     names = set(chunks)
     for move in moves:
         file = merge.next() if move == "next" else move
-        if move == "flush":
-            out += merge.flush()
+        if move == "restart":
+            standing, merge = merge.standing, merging()
+            merge.standing = standing
+            merge.follow(names)
         elif move == "drop" and names:
             names.remove(min(names))
             merge.follow(names)
@@ -107,7 +115,7 @@ def test_any_use_loses_nothing(chunks: Chunks, moves: list[str]) -> None:
             chunk = unread[file].pop(0) if unread[file] else []
             put += chunk
             out += merge.put(file, chunk, behind=bool(unread[file]))
-    out += merge.flush()
+    out += rest(merge)
     assert sorted(map(str, out)) == sorted(map(str, put))
     assert all([each for each in out if each[1] == file] == [each for each in put if each[1] == file] for file in chunks)
 
@@ -153,7 +161,7 @@ def test_a_file_whose_time_stands_still_starves_nobody(first: list[Event]) -> No
         merge.put("a", [], behind=True)
         reads += 1
         assert reads < PATIENCE + 1000
-    assert merge.flush() == []
+    assert rest(merge) == []
 
 
 def test_a_clock_that_was_ahead_for_a_moment_delays_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from exporter import saved
 from exporter.checkpoint import SCHEMA
-from exporter.counters import Counters, Folds, RequestSet
+from exporter.counters import Counters, Digest, Folds, RequestSet
 from exporter.exposition import exposition
 from exporter.source import Source
 from exporter.state import Freezer, Thawer
@@ -27,7 +27,7 @@ FILE = ""
 
 def restarted(source: Source) -> tuple[Source, int]:
     """The source in a new process, and how many bytes of its file it must read again."""
-    freezer = Freezer()
+    freezer = Freezer(source.engine.digest)
     log = source.file(FILE)
     text = json.dumps([freezer.state(source), freezer.state(log)])
     state, log_state = json.loads(text)
@@ -132,11 +132,12 @@ NOT_STATE = {
     "Engine": {
         "_faults", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
     },
-    "LifeCycle": {"_counters"},
+    "LifeCycle": {"_counters", "_digest"},
     "JitLedger": {"_counters"},
     "Counters": {"_families"},
     "Folds": {"_open"},
-    "RequestSet": {"_seen"},
+    "RequestSet": {"_seen", "_digest"},
+    "PdEvidence": {"_digest"},
     "ResumableStream": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "LogStream": {
         "framing", "_records", "_continuations", "_exceptions", "_bare", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
@@ -182,7 +183,7 @@ def test_what_a_user_wrote_is_not_in_the_state() -> None:
     ]
     source = Source("golden", year=YEAR)
     source.feed("\n".join(lines).encode() + b"\nINFO 07-14 03:14:20 [a.py:1] Received request canary-7f3a: prompt")
-    freezer = Freezer()
+    freezer = Freezer(source.engine.digest)
     text = json.dumps([freezer.state(source), freezer.state(source.file(FILE))])
 
     assert series_of(source)["kv_transfer_failures_total", "nixl", "transfer"] == 1
@@ -208,7 +209,8 @@ def test_a_state_of_an_earlier_version_is_still_read(pytestconfig: pytest.Config
     """Counters must survive an upgrade. Who breaks this raises SCHEMA and writes a new file with --update-goldens."""
     kept = DATA / "state" / f"schema-{SCHEMA}.json"
     if pytestconfig.getoption("--update-goldens") and not kept.exists():
-        source, freezer = Source("golden", year=YEAR), Freezer()
+        source = Source("golden", year=YEAR)
+        freezer = Freezer(source.engine.digest)
         data = (DATA / "vllm-0.33" / "rendered-decode-nixl-hma.log").read_bytes()
         source.feed(data[: len(data) * 2 // 3] + OPEN_COMPILE)
         state = [freezer.state(source), freezer.state(source.file(FILE)), counted(source)]
@@ -222,7 +224,7 @@ def test_a_state_of_an_earlier_version_is_still_read(pytestconfig: pytest.Config
 
 def test_the_state_stays_small() -> None:
     """What can no longer fold or repeat is not saved."""
-    folds, requests = Folds(), RequestSet()
+    folds, requests = Folds(), RequestSet(Digest())
     for number in range(4000):
         folds.join((f"k{number}",), "who", float(number))
         requests.is_new(f"r{number}", float(number))
@@ -235,6 +237,6 @@ def test_counters_go_on_where_others_hold_them() -> None:
     counters, again = Counters(), Counters()
     counters.add("spec_drafts_total", "0", "ngram", by=7)
     held = again.family("spec_drafts_total")
-    Thawer().restore(again, json.loads(json.dumps(Freezer().state(counters))))
+    Thawer().restore(again, json.loads(json.dumps(Freezer(Digest()).state(counters))))
     held["0", "ngram"] += 1
     assert [("spec_drafts_total", ("0", "ngram"), 8.0)] == list(again.samples())
