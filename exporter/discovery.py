@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.config import CONTROL, SourceConfig
 from exporter.source_names import LONGEST_NAME, STDIN
-from exporter.tail._siblings import ROTATED
+from exporter.tail import ROTATED
 
 # Kubernetes allows none of these names an underscore, so the parts cannot be taken for one another. The uid is that
 # of the API server, or a hash of the manifest for a static pod: a directory of somebody else seldom looks like it.

@@ -1,11 +1,13 @@
 """Follow logs: read what is appended to them, through every kind of rotation, and wake when there is more."""
 
+from exporter.tail._siblings import ROTATED
 from exporter.tail.chunk import Chunk, FollowerStats
 from exporter.tail.follower import Follower
 from exporter.tail.stdin import StdinFollower
 from exporter.tail.watch import EventWatcher, PollingWatcher, Watcher, auto
 
 __all__ = (
+    "ROTATED",
     "Chunk",
     "EventWatcher",
     "Follower",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from exporter.tail._source import Source
+    from exporter.tail._log_file import LogFile
 
 
-def continues(source: Source, sibling: Source) -> bool:
+def continues(source: LogFile, sibling: LogFile) -> bool:
     """Whether a sibling is a copy of what was read from a file; if so, put it where that reading ended."""
     begin = source.unread_in_copy(sibling) if source.offset else None
     if begin is None:
@@ -20,9 +20,9 @@ def continues(source: Source, sibling: Source) -> bool:
     return True
 
 
-def unread_copies(source: Source, siblings: Iterable[Source]) -> list[Source]:
+def unread_copies(source: LogFile, siblings: Iterable[LogFile]) -> list[LogFile]:
     """The copies, oldest first, that have something for the reader of a truncated file; the rest is closed."""
-    copies: list[Source] = []
+    copies: list[LogFile] = []
     for copy in siblings:
         if not copy.size or source.same_content(copy):
             copy.close()  # or copied and not truncated yet: the file still has all of it

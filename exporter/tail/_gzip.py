@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.tail._bookmark import REMEMBERED_BYTES
 from exporter.tail._files import REAL, Files
-from exporter.tail._source import Source
+from exporter.tail._log_file import LogFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -22,7 +22,7 @@ _BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 class _Raw(io.RawIOBase):
     """The compressed bytes, through the boundary."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LogFile) -> None:
         self._source = source
         self._position = 0
 
@@ -44,7 +44,7 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-class GzipSource(Source):
+class GzipLogFile(LogFile):
     """What a compressed file holds; sizes and offsets are those of the text. A broken one ends where it breaks."""
 
     def __init__(self, path: str, files: Files = REAL) -> None:

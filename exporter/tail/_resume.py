@@ -6,9 +6,9 @@ import errno
 from typing import TYPE_CHECKING, Final, Protocol
 
 from exporter.tail._bookmark import REMEMBERED_BYTES, Bookmark, Identity
-from exporter.tail._gzip import GzipSource
+from exporter.tail._gzip import GzipLogFile
+from exporter.tail._log_file import LogFile, identity
 from exporter.tail._siblings import CLOCK_SLACK_NS, Listing, Siblings, trusted_bound
-from exporter.tail._source import Source, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Search:
     """A search for all parked files in one listing; OSError when something cannot be looked at just now."""
 
     def __init__(self, parked: Sequence[Parked], log: str, siblings: Siblings, listing: Listing) -> None:
-        self.found: list[Source] = []
+        self.found: list[LogFile] = []
         """The files that are still there, oldest first."""
         self.newest_found = False
         self.missing = False
@@ -67,14 +67,14 @@ class Search:
             self.missing = True
             self.lost_bytes += mark.unread_bytes
             return False
-        if source.identity != mark.identity and not isinstance(source, GzipSource):  # which has all that the file had
+        if source.identity != mark.identity and not isinstance(source, GzipLogFile):  # which has all that the file had
             self.lost_bytes += max(0, mark.unread_bytes - source.size + mark.offset)
         self.found.append(source)
         source.resume(mark)
         source.incarnation = parked.incarnation
         return True
 
-    def _same_file(self, mark: Bookmark) -> Source | None:
+    def _same_file(self, mark: Bookmark) -> LogFile | None:
         path = self._paths.get(mark.identity)
         if path is None:
             return None
@@ -98,10 +98,10 @@ class Search:
             self.truncated = mark.identity
         return None
 
-    def _same_text(self, mark: Bookmark) -> Source | None:
+    def _same_text(self, mark: Bookmark) -> LogFile | None:
         """The longest of the compressed files, copies made before a truncation, or the log on another host or mount."""
-        best: Source | None = None
-        opened: list[Source] = []
+        best: LogFile | None = None
+        opened: list[LogFile] = []
         bound_ns = trusted_bound(mark.first_mtime_ns, self._listing, self._log)
         try:
             for path in self._candidates(mark, bound_ns - CLOCK_SLACK_NS):
@@ -133,7 +133,7 @@ class Search:
             if not held and status.st_mtime_ns >= not_before_ns and not self._siblings.is_marked(status):
                 yield path
 
-    def _open_candidate(self, path: str) -> Source | None:
+    def _open_candidate(self, path: str) -> LogFile | None:
         try:
             return self._siblings.open(path, self._log)
         except OSError as exc:
@@ -142,7 +142,7 @@ class Search:
             raise
 
 
-def _is_earlier_copy(source: Source, mark: Bookmark, *, timely: bool) -> bool:
+def _is_earlier_copy(source: LogFile, mark: Bookmark, *, timely: bool) -> bool:
     """Whether a file is a copy made before the last read, so that all of it was read."""
     if source.size >= mark.offset:
         return False

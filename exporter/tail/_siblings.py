@@ -20,8 +20,8 @@ from exporter.tail._bookmark import (
     restored_identity,
 )
 from exporter.tail._files import REAL, Files
-from exporter.tail._gzip import SUFFIX, GzipSource
-from exporter.tail._source import Source, identity
+from exporter.tail._gzip import SUFFIX, GzipLogFile
+from exporter.tail._log_file import LogFile, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -48,17 +48,17 @@ T = TypeVar("T")
 class Scan(NamedTuple):
     """What a look into the directory found: rotated files oldest first, the log, and the bytes of unreadable files."""
 
-    rotated: list[Source]
-    current: Source | None
+    rotated: list[LogFile]
+    current: LogFile | None
     error: OSError | None
     unreadable_bytes: int
 
     @property
-    def files(self) -> list[Source]:
+    def files(self) -> list[LogFile]:
         """All that were opened, oldest first."""
         return [*self.rotated, *([self.current] if self.current else [])]
 
-    def close(self, but: Iterable[Source] = ()) -> None:
+    def close(self, but: Iterable[LogFile] = ()) -> None:
         """Close what was opened, `but` for some."""
         _close(source for source in self.files if source not in but)
 
@@ -108,7 +108,7 @@ class Siblings:
         """What the last scan knew to need no reading, so that times need not be trusted for it."""
         self._state: tuple[int, list[Any]] | None = None
 
-    def mark(self, source: Source) -> None:
+    def mark(self, source: LogFile) -> None:
         """Remember that a file was read up to its offset."""
         # An empty file is not remembered: what is written to it later is new, and its inode may come back as another.
         if source.offset:
@@ -124,7 +124,7 @@ class Siblings:
         for path, status in self.listing(log, ()).items():
             if path != log and status.st_size:
                 try:
-                    source = Source(path, self._files)
+                    source = LogFile(path, self._files)
                 except OSError:
                     self.mark_unread(status)
                     continue
@@ -142,7 +142,7 @@ class Siblings:
         """Whether a file of this identity needed no more reading; it may have been another file."""
         return key in self._marks
 
-    def read_before(self, source: Source) -> int:
+    def read_before(self, source: LogFile) -> int:
         """How many bytes of a file were read before: 0 for a new one, also when it got the inode of a read one."""
         mark = self._marks.get(source.identity)
         if mark is None or source.size < mark.size:
@@ -214,19 +214,19 @@ class Siblings:
             listing = again
         raise BlockingIOError(errno.EAGAIN, "rotating faster than it can be looked at", log)
 
-    def scan(self, log: str, olds: Collection[str], not_before_ns: int, held: Collection[Source]) -> Scan:
+    def scan(self, log: str, olds: Collection[str], not_before_ns: int, held: Collection[LogFile]) -> Scan:
         """Open the log and the unread rotated files, leaving out `held`; an error of the log itself is returned.
 
         OSError when something may be unread that cannot be looked at just now.
         """
         return self.steadily(log, olds, lambda listing: self._open(listing, log, not_before_ns, held), Scan.close)
 
-    def open(self, path: str, log: str) -> Source:
+    def open(self, path: str, log: str) -> LogFile:
         """Open one of the files listed for a log."""
-        return GzipSource(path, self._files) if path != log and path.endswith(SUFFIX) else Source(path, self._files)
+        return GzipLogFile(path, self._files) if path != log and path.endswith(SUFFIX) else LogFile(path, self._files)
 
-    def _open(self, listing: Listing, log: str, not_before_ns: int, held: Collection[Source]) -> Scan:
-        found: list[Source] = []
+    def _open(self, listing: Listing, log: str, not_before_ns: int, held: Collection[LogFile]) -> Scan:
+        found: list[LogFile] = []
         older: list[int] = []
         bound_ns = trusted_bound(not_before_ns, listing, log)
         current, error, unreadable = None, None, 0
@@ -264,7 +264,7 @@ class Siblings:
                 seen.add(source.identity)
                 found.append(source)
         try:
-            current = Source(log, self._files)
+            current = LogFile(log, self._files)
         except OSError as exc:
             error = exc
         if current and current.identity in seen:
@@ -283,8 +283,8 @@ class Siblings:
         if passed != self._passed:
             self._passed, self._state = passed, None
 
-    def _was_read(self, source: Source, status: os.stat_result, held: Iterable[Source]) -> bool:
-        if not isinstance(source, GzipSource):
+    def _was_read(self, source: LogFile, status: os.stat_result, held: Iterable[LogFile]) -> bool:
+        if not isinstance(source, GzipLogFile):
             return self.read_before(source) > 0
         # Compressing makes another file of it, so only what is in it tells which it was.
         first = source.peek(0, REMEMBERED_BYTES)
@@ -298,7 +298,7 @@ class Siblings:
         )
 
     @staticmethod
-    def _has_text(source: Source, first: bytes, size: int, head: Fingerprint, tail: Fingerprint) -> bool:
+    def _has_text(source: LogFile, first: bytes, size: int, head: Fingerprint, tail: Fingerprint) -> bool:
         if not head.matches(first[: head.length]):
             return False
         return source.size == size or tail.matches(source.before(size, tail.length))
@@ -348,7 +348,7 @@ class Siblings:
             self._put(restored_identity([device, inode]), _Mark(natural(size), integer(mtime_ns), pair))
 
 
-def _close(sources: Iterable[Source]) -> None:
+def _close(sources: Iterable[LogFile]) -> None:
     for source in sources:
         source.close()
 
@@ -357,7 +357,7 @@ def _same(one: Listing, other: Listing) -> bool:
     return one.keys() == other.keys() and all(identity(one[path]) == identity(other[path]) for path in one)
 
 
-def _in_order(found: list[Source], older: list[int], *, timely: bool) -> list[Source]:
+def _in_order(found: list[LogFile], older: list[int], *, timely: bool) -> list[LogFile]:
     """Oldest first: by the time of the last write, and within one tick of that clock by generation number.
 
     Numbers run down to the newest file where each rotation shifts them (logrotate), and up where it takes the next
@@ -367,7 +367,7 @@ def _in_order(found: list[Source], older: list[int], *, timely: bool) -> list[So
     by_time = timely or len(numbers) < len(found)
     up = bool(older and numbers) and max(older) < min(numbers)
 
-    def key(source: Source) -> tuple[int, int, str]:
+    def key(source: LogFile) -> tuple[int, int, str]:
         number = _generation(source.path) or 0
         return source.mtime_ns if by_time else 0, number if up else -number, source.path
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from exporter.tail._bookmark import EMPTY, Bookmark
 from exporter.tail._copies import continues, unread_copies
 from exporter.tail._files import REAL, Files
+from exporter.tail._log_file import LogFile, TruncatedError, identity
 from exporter.tail._resume import Parked, Search
 from exporter.tail._siblings import NOT_THERE, Scan, Siblings
-from exporter.tail._source import Source, TruncatedError, identity
 from exporter.tail._state import Place, Saved
 from exporter.tail.chunk import Chunk, FollowerStats
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from exporter.tail._bookmark import Identity
 
-_MOST_OPEN: Final = 64
+_MOST_GENERATIONS: Final = 64
 """Generations held open at once; further ones are found again, by their names, when these have been read."""
 
 _PATIENCE: Final = 100
@@ -65,8 +65,8 @@ class Follower:
         self._at_end = start_at == "end"
         self._chunk_bytes = chunk_bytes
         self._siblings = Siblings(files)
-        self._queue: list[Source] = []
-        self._late: Source | None = None
+        self._queue: list[LogFile] = []
+        self._late: LogFile | None = None
         self._spoke: object = None
         self._between_lines = True
         self._started = False
@@ -138,7 +138,7 @@ class Follower:
             if not marks and not self._siblings.remembers(found):
                 return False
             # The inode of a file that is not open may be another's by now.
-            with contextlib.closing(Source(path, self._files)) as source:
+            with contextlib.closing(LogFile(path, self._files)) as source:
                 return any(source.is_at(mark) for mark in marks) or self._siblings.read_before(source) > 0
         except OSError:
             return False
@@ -265,7 +265,7 @@ class Follower:
         """Queue the file now at the path, after the generations between it and the newest one that we have."""
         newest = self._queue[-1] if self._queue else None
         self._forget_empty()
-        room = _MOST_OPEN - len(self._queue)
+        room = _MOST_GENERATIONS - len(self._queue)
         if newest and room <= 0:
             return
         not_before_ns = newest.first_mtime_ns if newest else self._not_before_ns
@@ -288,9 +288,9 @@ class Follower:
         if added:
             self._newest_path = added[-1].path
 
-    def _sort_out(self, scan: Scan, newest: Source | None, room: int) -> list[Source]:
+    def _sort_out(self, scan: Scan, newest: LogFile | None, room: int) -> list[LogFile]:
         """The files of a scan that come next, without those that are copies."""
-        added: list[Source] = []
+        added: list[LogFile] = []
         for source in scan.files:
             if len(added) == room:
                 source.close()
@@ -306,7 +306,7 @@ class Follower:
                 added.append(source)
         return added
 
-    def _is_copy(self, newest: Source, sibling: Source) -> bool:
+    def _is_copy(self, newest: LogFile, sibling: LogFile) -> bool:
         """Whether a sibling is no generation but a copy; queue what only the copy still has."""
         if newest.same_content(sibling):
             sibling.close()
@@ -343,7 +343,7 @@ class Follower:
                 self._retire()
         return Chunk(b"", begins_file=False)
 
-    def _emit(self, source: Source, data: bytes) -> Chunk:
+    def _emit(self, source: LogFile, data: bytes) -> Chunk:
         begins = self._spoke is not None and self._spoke is not source.incarnation
         self._spoke = source.incarnation
         self._between_lines = data.endswith(b"\n")
@@ -352,7 +352,7 @@ class Follower:
         written = time.time() if source.offset > source.size else source.mtime_ns / 1e9
         return Chunk(data, begins, written)
 
-    def _pull(self, source: Source) -> bytes:
+    def _pull(self, source: LogFile) -> bytes:
         """Read from one source; none after a truncation or a recovery, which change the incarnation or the queue."""
         known = source.size
         try:
@@ -380,7 +380,7 @@ class Follower:
             return data
         return b""
 
-    def _start_over(self, source: Source, known: int) -> None:
+    def _start_over(self, source: LogFile, known: int) -> None:
         """Read a truncated file again, after what a copy of it still has; `known`: its size as last seen."""
         try:
             if not self._recover(source):
@@ -391,7 +391,7 @@ class Follower:
         self.stats.lost_bytes += max(0, known - max(source.offset, source.copied_to))
         source.restart()
 
-    def _recover(self, source: Source) -> list[Source]:
+    def _recover(self, source: LogFile) -> list[LogFile]:
         """Queue the copies made of a file before it was truncated, in front of it, and return them.
 
         While the path still leads to the file, a rotated sibling that we do not know can only be a copy of it: of what
@@ -421,15 +421,15 @@ class Follower:
             self._let_go(self._late)
         self._late = head
 
-    def _let_go(self, source: Source) -> None:
+    def _let_go(self, source: LogFile) -> None:
         self.stats.lost_bytes += source.lag_bytes  # none, but after an I/O error
         self._siblings.mark(source)
         source.close()
 
-    def _held(self) -> list[Source]:
+    def _held(self) -> list[LogFile]:
         return [*([self._late] if self._late else ()), *self._queue]
 
-    def _has_data(self, source: Source) -> bool:
+    def _has_data(self, source: LogFile) -> bool:
         with contextlib.suppress(OSError):
             source.refresh()
         return source.lag_bytes > 0
@@ -447,7 +447,7 @@ class Follower:
 
     def _forget_empty(self) -> None:
         """Make room when a writer stays with an old file while many new ones come and go unused."""
-        if len(self._queue) >= _MOST_OPEN:
+        if len(self._queue) >= _MOST_GENERATIONS:
             for source in [source for source in self._queue[1:-1] if not self._has_data(source)]:
                 self._queue.remove(source)
                 source.close()

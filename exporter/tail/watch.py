@@ -13,8 +13,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from exporter.tail._log_file import Identity, identity
 from exporter.tail._siblings import is_rotated
-from exporter.tail._source import Identity, identity
 
 if sys.platform == "linux":
     from exporter.tail._inotify import CalmInotify
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferlog.tail")
 
 _RETRY_SECONDS: Final = 1.0
-_SHORT_RETRY_SECONDS: Final = 10.0
+_OUT_OF_WATCHES_SECONDS: Final = 10.0
 _LOOKS_A_SECOND: Final = 100
 """A look costs a system call (2 us) for each directory: this many each second cost 0.02 CPU s a minute."""
 _MOST_LINKS: Final = 40
@@ -188,7 +188,7 @@ class EventWatcher(Watcher):
                 self._names.setdefault(root, set())
             self._seen = {path: self._identity(path) for path in self._names}
             added = self._watch_seen(inotify, frozenset(roots))
-        retry = _RETRY_SECONDS if not self.polling else _SHORT_RETRY_SECONDS
+        retry = _RETRY_SECONDS if not self.polling else _OUT_OF_WATCHES_SECONDS
         self._next_look = time.monotonic() + max(retry, len(self._names) / _LOOKS_A_SECOND)
         return added
 

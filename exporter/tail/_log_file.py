@@ -13,7 +13,7 @@ from exporter.tail._files import REAL, Files
 if TYPE_CHECKING:
     import os
 
-__all__ = ("REMEMBERED_BYTES", "Identity", "Source", "TruncatedError", "identity")
+__all__ = ("REMEMBERED_BYTES", "Identity", "LogFile", "TruncatedError", "identity")
 
 _LONGEST_LOOK_BACK: Final = 1 << 20
 
@@ -27,7 +27,7 @@ def identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-class Source:
+class LogFile:
     """A log file held by a descriptor, which renames and deletions cannot take away; OSError when it cannot be had."""
 
     def __init__(self, path: str, files: Files = REAL) -> None:
@@ -95,7 +95,7 @@ class Source:
         """Whether the remembered bytes are no longer there."""
         return self.before(self.offset, len(self.tail)) != self.tail
 
-    def continue_in(self, copy: Source, begin: int) -> None:
+    def continue_in(self, copy: LogFile, begin: int) -> None:
         """Make a copy the continuation of what was read from this file."""
         copy.seek(begin)
         if begin == self.offset:  # else it has nothing new, and its bytes before `begin` are not those read last
@@ -131,7 +131,7 @@ class Source:
         self.tail = tail
         self.offset += len(fresh)
 
-    def unread_in_copy(self, copy: Source) -> int | None:
+    def unread_in_copy(self, copy: LogFile) -> int | None:
         """Where a copy made before a truncation begins to hold unread bytes; None: not a copy of what we read."""
         if copy.size >= self.offset:
             return self.offset if copy.before(self.offset, len(self.tail)) == self.tail else None
@@ -139,7 +139,7 @@ class Source:
         length = min(len(self.head), copy.size)
         return copy.size if copy.before(length) == self.head[:length] else None
 
-    def same_content(self, other: Source) -> bool:
+    def same_content(self, other: LogFile) -> bool:
         """Whether one file is, by its first and last bytes, a copy of the other's beginning."""
         length = min(self.size, other.size)
         start = min(length, REMEMBERED_BYTES)
