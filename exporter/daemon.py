@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.checkpoint import StateFile
 from exporter.config import Config
@@ -49,13 +49,22 @@ SCRAPE_READ_BYTES = 1024 * 1024
 MOST_OPEN = 500
 """Files that are held open; where there are more, each is closed until it changes."""
 
-STOP_SECONDS = 1.5
+STOP_SECONDS = 1.2
 """How long after a signal an orderly end goes on reading."""
 
 FAULT_PAUSE_SECONDS = 1.0
 """How long a thread rests after a fault of ours."""
 
 logger = logging.getLogger("inferlog.daemon")
+
+
+_NO_STATE = (ValueError, TypeError, KeyError, AttributeError)
+"""What restoring raises when a state is none."""
+
+
+class _Away(NamedTuple):
+    state: str
+    since: float
 
 
 class Daemon:
@@ -70,9 +79,9 @@ class Daemon:
         self._discovering, self._saving, self._next, self._reading = (threading.Lock() for _ in range(4))
         self.sources: Mapping[str, FollowedSource] = {}
         """Never changed, only replaced: who goes through it needs no lock."""
-        self._away: dict[str, str] = {}
-        """States of sources that are not there: a volume may be late, a pod between two lives."""
-        self._started_at = self._discovered_at = time.monotonic()
+        self._away: dict[str, _Away] = {}
+        """Sources that are not there: a volume may be late, a pod between two lives, a reload taken back."""
+        self._discovered_at = time.monotonic()
         self._saved: dict[str, str] | None = None
         self._faults = Faults("(all)")
         self._restore(state_file.load() if state_file else {})
@@ -89,10 +98,11 @@ class Daemon:
 
     def _restore(self, states: Mapping[str, Any]) -> None:
         targets = discover(self._config.sources)
-        self._away = {name: json.dumps(state) for name, state in states.items()}
+        now = time.monotonic()
+        self._away = {name: _Away(json.dumps(state), now) for name, state in states.items()}
         try:
             self._follow(targets, as_configured=True)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except _NO_STATE as error:
             if not self._state_file or not states:
                 raise
             self._state_file.keep_aside(f"damaged ({type(error).__name__})")
@@ -115,18 +125,18 @@ class Daemon:
             thread.start()
 
     def begin_to_stop(self) -> None:
-        """From now on nothing is answered, and `stop` has little time; safe in a signal handler."""
-        self._deadline = time.monotonic() + STOP_SECONDS
-        self._stopping.set()
+        """From now on nothing is answered, and `stop` has little time."""
+        if not self._stopping.is_set():
+            self._deadline = time.monotonic() + STOP_SECONDS
+            self._stopping.set()
 
     def stop(self) -> None:
         """Read what is there, save it, end the threads and close all files."""
-        if not self._stopping.is_set():
-            self.begin_to_stop()
+        self.begin_to_stop()
         self._watcher.wake()
         for thread in self._threads:
             thread.join()
-        while self._read_all() and time.monotonic() < self._deadline:
+        while self._read_all():
             pass
         self._save()
         if self._state_file:
@@ -182,6 +192,8 @@ class Daemon:
         """Give each source its turn; whether one has more to read."""
         busy = False
         for each in self.sources.values():
+            if time.monotonic() >= self._deadline:
+                return False
             with self._turn():
                 busy = _read_safely(each, READ_BYTES) >= READ_BYTES or busy
         return busy
@@ -198,6 +210,7 @@ class Daemon:
     def _discover(self, config: Config | None = None) -> None:
         """Take in what globs match now, and drop sources whose files are gone; with another configuration, put it in force."""
         with self._discovering:
+            self._discovered_at = time.monotonic()
             targets = discover((config or self._config).sources)
             with self._turn():
                 self._config = config or self._config
@@ -206,24 +219,37 @@ class Daemon:
 
     def _follow(self, targets: list[Target], *, as_configured: bool) -> None:
         """Follow these and no others; with `as_configured` new ones begin where the configuration says."""
-        self._discovered_at = now = time.monotonic()
-        if now - self._started_at >= FORGET_SECONDS:
-            self._away = {}
+        now = time.monotonic()
+        self._away = {name: each for name, each in self._away.items() if now - each.since < FORGET_SECONDS}
         sources = dict(self.sources)
         wanted = {target.name: target for target in targets}
         for name, each in self.sources.items():
             if name not in wanted and (not any(map(each.configured_as, self._config.sources)) or each.is_gone(now)):
+                if not each.is_gone(now) and (state := each.frozen()):
+                    self._away[name] = _Away(state, now)
                 sources.pop(name).close()
         for name, target in wanted.items():
             if name in sources:
                 sources[name].follow(target, as_configured=as_configured)
             else:
-                away = self._away.pop(name, None)
-                sources[name] = FollowedSource(target, json.loads(away) if away else None, as_configured=as_configured)
+                sources[name] = self._take(target, as_configured=as_configured)
         holds_files = sum(len(each.followers) for each in sources.values()) <= MOST_OPEN
         for each in sources.values():
             each.holds_files = holds_files
         self.sources = sources
+
+    def _take(self, target: Target, *, as_configured: bool) -> FollowedSource:
+        """A source that comes, or comes back."""
+        away = self._away.get(target.name)
+        try:
+            source = FollowedSource(target, json.loads(away.state) if away else None, as_configured=as_configured)
+        except _NO_STATE as error:
+            if not self.sources:
+                raise  # at the start, where the whole file is kept aside
+            self._faults.note(error)
+            source = FollowedSource(target, as_configured=as_configured)
+        self._away.pop(target.name, None)
+        return source
 
     def _watched(self) -> tuple[list[str], set[str]]:
         """The logs, and the directories in which new ones may appear."""
@@ -288,7 +314,7 @@ class Daemon:
         """Write the state if it is another than before, while nobody else does."""
         if not self._state_file:
             return
-        states = dict(self._away)
+        states = {name: each.state for name, each in self._away.items()}
         for each in self.sources.values():
             with self._turn():
                 state = each.frozen()
@@ -302,6 +328,7 @@ class Daemon:
             if self._state_file.saved_at is not None:
                 yield Sample("checkpoint_timestamp_seconds", (), self._state_file.saved_at)
             yield Sample("checkpoint_failures_total", (), self._state_file.failures)
+        yield Sample("exporter_faults_total", (), self._faults.count)
         yield Sample("config_last_reload_successful", (), not self._reload_failed)
         yield Sample("config_last_reload_success_timestamp_seconds", (), self._loaded_at)
 

@@ -158,6 +158,7 @@ FAMILIES: dict[str, Family] = {
     "checkpoint_failures_total": _exporter(
         "counter", "", "Times that the state file could not be written: after a restart what was counted since is counted again."
     ),
+    "exporter_faults_total": _exporter("counter", "", "Faults of this exporter that belong to no source: a bug, please report it."),
     "config_last_reload_successful": _exporter("gauge", "", "1 when the configuration in force is the one last asked for."),
     "config_last_reload_success_timestamp_seconds": _exporter("gauge", "", "When the configuration in force was read."),
     "build_info": _exporter("gauge", "version", "The version of this exporter."),

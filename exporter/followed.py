@@ -2,10 +2,13 @@
 
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exporter.config import SourceConfig
 from exporter.counters import Sample
@@ -15,13 +18,13 @@ from exporter.merge import Merge
 from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.state import Freezer, Thawer
-from exporter.tail import Follower, StdinFollower
+from exporter.tail import Follower, Identity, StdinFollower, identity
 from parsers.stream import Found
 
 FORGET_SECONDS = 600.0
 """A source whose files are gone for this long is dropped."""
 
-_MOST_LEFT = 100
+_MOST_LEFT = 20
 """Files that were let go, of which is remembered how far they were read."""
 
 logger = logging.getLogger("inferlog.source")
@@ -45,6 +48,10 @@ class _Piece(NamedTuple):
     """There is more to read."""
 
 
+_Held: TypeAlias = tuple[Found, float]
+"""An event and when it was written at the latest (epoch): what waits for another file keeps its own time."""
+
+
 class FollowedSource:
     """One source with the files that it has now."""
 
@@ -65,13 +72,12 @@ class FollowedSource:
         self.followers: dict[str, Follower | StdinFollower] = {}
         self.holds_files = True
         """Whether files stay open while nothing is written to them."""
-        self._merge: Merge[Found] = Merge(lambda found: found[1].time)
+        self._merge: Merge[_Held] = Merge(lambda held: held[0][1].time)
         self._target: Target | None = None
         self._left: dict[str, Any] = {}
         """Where the reading of files ended that were let go: they may come back."""
-        self._generations: set[str] = set()
-        """Paths of the target that are what a rotation left of a log: its follower reads them."""
-        self._written: float | None = None
+        self._generations: dict[str, Identity] = {}
+        """Files of the target that are what a rotation left of a log, by path: its follower reads them."""
         self._missing_since: dict[str, float] = {}
         self._unseen_since: float | None = None
         self._errors: dict[str, str] = {}
@@ -81,8 +87,9 @@ class FollowedSource:
         self._faults_frozen = 0
         if state is not None:
             self._restore(state)
-            for path in [path for path in self.followers if path not in target.paths and Path(path).exists()]:
-                self._let_go(path)  # the configuration has changed while we were away
+            # Those that are there and not wanted: the configuration has changed while we were away. (Path.exists() may raise.)
+            for path in [path for path in self.followers if path not in target.paths and os.path.exists(path)]:  # noqa: PTH110
+                self._let_go(path)
         self.follow(target, as_configured=as_configured and state is None)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -109,7 +116,7 @@ class FollowedSource:
             self._changed = True
         other_paths = before is not None and config.paths != before.source.paths
         start_at = config.start_at if as_configured and (before is None or other_paths) else "beginning"
-        self._generations &= set(target.paths)
+        self._generations = {path: each for path, each in self._generations.items() if path in target.paths}
         followed = [each for each in self.followers.values() if isinstance(each, Follower)]
         for path in target.paths:
             if path not in self.followers and not self._is_generation(path, followed):
@@ -118,19 +125,27 @@ class FollowedSource:
         missing = self.followers.keys() - set(target.paths)
         self._missing_since = {path: self._missing_since.get(path, now) for path in missing}
         for path, since in self._missing_since.items():
-            if not self.followers[path].stats.lag_bytes and (other_paths or now - since >= FORGET_SECONDS):
+            unwanted = other_paths and not self.source.file(path).unfinished
+            if not self.followers[path].stats.lag_bytes and (unwanted or (now - since >= FORGET_SECONDS and not self._is_renamed(path))):
                 self._let_go(path)
         self._merge.follow(self.followers)
 
     def _is_generation(self, path: str, followed: list[Follower]) -> bool:
         """Whether a file is what a rotation left of a log that is followed, under a name that the glob matches as well."""
-        if path in self._generations:
-            return True
-        known = any(each.knows(path) for each in followed)
-        if known:
-            self._generations.add(path)
-            self._changed = True
-        return known
+        try:
+            file = identity(Path(path).stat())
+        except OSError:
+            return False
+        if self._generations.pop(path, None) != file and not any(each.knows(path) for each in followed):
+            return False
+        self._generations[path] = file
+        self._changed = True
+        return True
+
+    def _is_renamed(self, path: str) -> bool:
+        """Whether what a follower reads is there under another name of the target, where nobody else follows it."""
+        follower = self.followers[path]
+        return isinstance(follower, Follower) and any(map(follower.knows, self._generations))
 
     def _take_up(self, path: str, start_at: Literal["beginning", "end"]) -> None:
         """Follow a file, from where it was left if it was followed before."""
@@ -153,6 +168,7 @@ class FollowedSource:
             self.gone[name] += getattr(follower.stats, name)
         self.source.forget_file(path)
         self._frozen_files.pop(path, None)
+        self._errors.pop(path, None)
         self._changed = True
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -172,8 +188,7 @@ class FollowedSource:
             piece = self._piece(least)
             taken += piece.size
             self._apply(least, piece)
-        if released := self._merge.release():  # what waited for a file that is followed no more
-            self.source.apply(released, self._written)
+        self._apply_in_order(self._merge.release())  # what waited for a file that is followed no more
         if not self.live and taken < limit:
             self.live = self._changed = True
         return taken
@@ -188,7 +203,8 @@ class FollowedSource:
             self._frozen_files.pop(path, None)
             self._changed = True
         self._tell_error(path, stats.error)
-        written = min(time.time(), chunk.written)
+        now = time.time()
+        written = min(now, chunk.written) if chunk.data else now
         found = self.source.parse_end(path) if chunk.begins_file else []
         if chunk.data:
             found += self.source.parse(chunk.data, written, path)
@@ -202,9 +218,17 @@ class FollowedSource:
         return _Piece(len(chunk.data), found, written, behind=bool(chunk.data) and stats.lag_bytes > 0)
 
     def _apply(self, path: str, piece: _Piece) -> None:
-        self._written = piece.written
         reached = self.source.file(path).stream.clock.last
-        self.source.apply(self._merge.put(path, piece.found, behind=piece.behind, reached=reached), piece.written)
+        if len(self.followers) == 1 and not self._merge.holds:
+            self._merge.put(path, [], behind=piece.behind, reached=reached)
+            self.source.apply(piece.found, piece.written)
+            return
+        held = [(found, piece.written) for found in piece.found]
+        self._apply_in_order(self._merge.put(path, held, behind=piece.behind, reached=reached))
+
+    def _apply_in_order(self, released: list[_Held]) -> None:
+        for written, each in groupby(released, key=itemgetter(1)):
+            self.source.apply([found for found, _ in each], written)
 
     def _tell_error(self, path: str, error: str) -> None:
         """Say once why a log cannot be read; that it is not there is told at the start, and by source_up."""

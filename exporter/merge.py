@@ -105,6 +105,11 @@ class Merge(Generic[T]):
         least = self._first()
         return least.name if least else None
 
+    @property
+    def holds(self) -> bool:
+        """Whether something waits."""
+        return bool(self._holding)
+
     def is_behind(self, name: str) -> bool:
         """Whether the last read of a file left more to read, or it was never looked at."""
         return name in self._behind

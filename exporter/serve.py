@@ -67,9 +67,12 @@ class _QuietServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._on_exit()
         if self._loop:
-            self._loop.call_soon_threadsafe(self._ending.set)
+            self._loop.call_soon_threadsafe(self._end)  # the locks that it takes may be held by what the signal interrupted
+
+    def _end(self) -> None:
+        self._on_exit()
+        self._ending.set()
 
 
 def serve(config: Config, reread: Callable[[], Config]) -> None:

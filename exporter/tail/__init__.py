@@ -1,5 +1,7 @@
 """Follow logs: read what is appended to them, through every kind of rotation, and wake when there is more."""
 
+from exporter.tail._bookmark import Identity
+from exporter.tail._log_file import identity
 from exporter.tail._siblings import ROTATED
 from exporter.tail.chunk import Chunk, FollowerStats
 from exporter.tail.follower import Follower
@@ -12,8 +14,10 @@ __all__ = (
     "EventWatcher",
     "Follower",
     "FollowerStats",
+    "Identity",
     "PollingWatcher",
     "StdinFollower",
     "Watcher",
     "auto",
+    "identity",
 )

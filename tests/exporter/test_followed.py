@@ -105,13 +105,47 @@ def test_a_rotated_name_that_the_glob_matches_is_no_other_log(node: Node, rotate
 
 
 def test_a_new_log_beside_is_followed(node: Node) -> None:
-    """Also one that got the inode of a rotated file that is gone."""
+    """It is not taken for what a rotation left."""
     (node.folder / "a.log").write_text(BOOT)
     daemon = node.start(GLOB)
     assert 3 == node.counted()
     (node.folder / "b.log").write_text(lines(5))
     daemon._discover()
     assert 8 == node.counted()
+
+
+def test_another_log_under_the_name_of_a_generation_is_followed(node: Node) -> None:
+    """The rotated file is gone, and somebody writes a new one in its place before anybody looks."""
+    a, b = node.folder / "a.log", node.folder / "b.log"
+    a.write_text(BOOT)
+    daemon = node.start(GLOB)
+    assert 3 == node.counted()
+    a.rename(b)
+    a.write_text(lines(4))
+    daemon._discover()
+    assert 7 == node.counted()
+    (node.folder / "holds-the-inode").hardlink_to(b)
+    b.unlink()
+    b.write_text(lines(6, "Other"))
+    daemon._discover()
+    assert 13 == node.counted()
+
+
+def test_a_renamed_log_that_is_still_written_to_is_read_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody made a new one: its follower goes on with it, however long the old name is missing."""
+    monkeypatch.setattr(followed, "FORGET_SECONDS", 0.0)
+    old, new = node.folder / "engine.log", node.folder / "old.log"
+    old.write_text(BOOT)
+    daemon = node.start(GLOB)
+    assert 3 == node.counted()
+    old.rename(new)
+    for number in range(3):
+        daemon._discover()
+        append(new, lines(2, f"Late {number}"))
+        assert 5 + 2 * number == node.counted()
+    node.kill()
+    node.start(GLOB)
+    assert 9 == node.counted()
 
 
 # -- sources and paths that come back ----------------------------------------------------------------------------------
@@ -151,6 +185,38 @@ def test_a_path_that_is_taken_out_and_in_again_counts_once(node: Node) -> None:
     assert not daemon.reload(node.config(both))
     assert 58 == node.counted()
     assert sum(path.stat().st_size for path in node.folder.glob("?.log")) == node.scrape()["engine", "source_read_bytes_total", ()]
+
+
+def test_a_source_that_is_taken_out_and_in_again_goes_on(node: Node) -> None:
+    """A configuration that flaps takes nothing back, though a rotation has passed."""
+    log = node.folder / "engine.log"
+    log.write_text(BOOT + lines(97))
+    with_it, without = "sources: [{path: engine.log}, {path: other.log}]", "sources: [{path: other.log}]"
+    daemon = node.start(with_it)
+    assert 100 == node.counted()
+    log.rename(f"{log}.1")
+    log.write_text(lines(5, "Next"))
+    assert 105 == node.counted()
+    assert not daemon.reload(node.config(without))
+    assert node.counted() is None
+    node.kill()
+    daemon = node.start(without)
+    assert not daemon.reload(node.config(with_it))
+    assert 105 == node.counted()
+
+
+def test_a_path_is_not_left_within_a_line(node: Node) -> None:
+    """Its end would become a line of its own when it is taken in again."""
+    (node.folder / "a.log").write_text(BOOT)
+    (node.folder / "b.log").write_text(lines(2)[:-20])
+    both, one = ("sources: [{name: engine, paths: [a.log, b.log]}]", "sources: [{name: engine, paths: [a.log]}]")
+    daemon = node.start(both)
+    assert 4 == node.counted()
+    assert not daemon.reload(node.config(one))
+    append(node.folder / "b.log", lines(2)[-20:])
+    assert not daemon.reload(node.config(both))
+    assert 5 == node.counted()
+    assert 0 == node.scrape()["engine", "log_lines_total", ("unknown",)]
 
 
 def test_a_file_that_comes_back_after_long_goes_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +325,29 @@ def test_what_was_written_while_it_was_away_is_not_taken_for_new(node: Node) -> 
     assert not [key for key in after if key[1] == "requests_running"]
 
 
+def test_what_waits_for_another_file_keeps_its_own_time(node: Node) -> None:
+    """A gauge of now is true though the other file is empty, missing or old; one of an old file is not, though the other is new."""
+    now = time.time()
+    day, at = time.strftime("%m-%d", time.gmtime(now)), time.strftime("%H:%M:%S", time.gmtime(now))
+    boot = "".join(f"{each.replace('07-14', day)}\n" for each in (logo(at=at), core(at=at), READY, stats(at, running=9)))
+    config = "sources: [{name: engine, paths: [out.log, err.log]}]"
+    out, err = node.folder / "out.log", node.folder / "err.log"
+    key = ("engine", "requests_running", ("0",))
+    for text, age in ((None, 0.0), ("", 0.0), (lines(2), 7200.0)):
+        out.write_text(boot)
+        if text is not None:
+            err.write_text(text)
+            os.utime(err, (now - age, now - age))
+        node.start(config)
+        assert 9 == node.scrape()[key]
+        node.kill()
+        (node.folder / "state.json").unlink()
+    os.utime(out, (now - 7200, now - 7200))
+    err.write_text(lines(2))
+    node.start(config)
+    assert key not in node.scrape()
+
+
 # -- scrapes and saves -------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +417,38 @@ def test_an_ending_daemon_shows_nothing(node: Node) -> None:
     with pytest.raises(StoppingError):
         daemon.snapshot()
     assert not daemon.ready
+
+
+def test_a_daemon_with_much_to_read_ends_in_time(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two sources, not only between two rounds over all."""
+    monkeypatch.setattr("exporter.daemon.STOP_SECONDS", 0.0)
+    for number in range(3):
+        (node.folder / f"{number}.log").write_text(BOOT)
+    daemon = node.start("sources: [{path: 0.log}, {path: 1.log}, {path: 2.log}]")
+    daemon.begin_to_stop()
+    assert not daemon._read_all()
+    assert not any(each.live for each in daemon.sources.values())
+
+
+def test_a_failing_discovery_does_not_stop_the_reader(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again after its interval, is counted, and what is known is read."""
+
+    def broken(*_: object) -> None:
+        raise ValueError
+
+    (node.folder / "engine.log").write_text(BOOT)
+    daemon = node.start("sources: [{path: engine.log}]")
+    daemon._discovered_at -= 3600
+    monkeypatch.setattr("exporter.daemon.discover", broken)
+    monkeypatch.setattr("exporter.daemon.FAULT_PAUSE_SECONDS", 0.01)
+    daemon.start()
+    try:
+        assert daemon._history_read.wait(5)
+        assert 3 == node.counted()
+        exported = {each.family: each.value for each in daemon.snapshot().exporter}
+        assert 1 == exported["exporter_faults_total"]
+    finally:
+        daemon.stop()
 
 
 def test_a_deleted_state_file_is_written_again(node: Node) -> None:
