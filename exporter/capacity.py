@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 
 from exporter.counters import SERIES_LIMIT, Sample, trim
-from parsers.events import Component, KvCacheBytes, KvCacheSize, KvTransferPlan, MemoryReport, MemoryUsed
+from parsers.events import (
+    CeilingsTold,
+    Component,
+    KvCacheBytes,
+    KvCacheSize,
+    KvPools,
+    KvTransferPlan,
+    MemoryReport,
+    MemoryUsed,
+    StateCacheSlots,
+)
 from parsers.header import Head
 
 _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that says more is no engine's
@@ -12,18 +22,20 @@ _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that say
 class Capacity:
     """Gauges of one engine process that stay until the next one starts."""
 
-    STATE = ("_gauges", "_memory", "_compatible_ranks")
+    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes")
 
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, tuple[str, ...]], float] = {}
         self._memory: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._compatible_ranks: dict[str, set[str]] = {}
+        self._pool_bytes: dict[tuple[str, str], float] = {}
 
     def forget(self) -> None:
         """Another process takes the place of the one before."""
         self._gauges.clear()
         self._memory.clear()
         self._compatible_ranks.clear()
+        self._pool_bytes.clear()
 
     def component(self, event: Component, head: Head) -> None:
         """A library or a kernel backend in use."""
@@ -44,6 +56,30 @@ class Capacity:
             self._set("kv_cache_size_tokens", event.tokens, head.origin.dp_rank, event.pool)
         if event.concurrency is not None and event.request_tokens is not None:
             self._set("kv_cache_max_concurrency", event.concurrency, head.origin.dp_rank)
+
+    def kv_pools(self, event: KvPools, head: Head) -> None:
+        """Pools that lines of their own tell of: the first word of each counts, unless it is about a new size."""
+        rank, dp_rank = head.origin.rank, head.origin.dp_rank
+        for pool, tokens in event.tokens.items():
+            if event.resized or ("kv_cache_size_tokens", (dp_rank, pool)) not in self._gauges:
+                self._set("kv_cache_size_tokens", tokens, dp_rank, pool)
+        if event.bytes is None:
+            return
+        if event.resized:
+            self._pool_bytes = {key: size for key, size in self._pool_bytes.items() if key[0] != rank}
+        self._pool_bytes.setdefault((rank, "+".join(event.tokens)), event.bytes)
+
+    def ceilings(self, event: CeilingsTold, head: Head) -> None:
+        """The whole pool, for an engine that told of no pool in particular, and how many of the longest requests fit."""
+        dp_rank = head.origin.dp_rank
+        if not any(family == "kv_cache_size_tokens" and labels[0] == dp_rank for family, labels in self._gauges):
+            self._set("kv_cache_size_tokens", event.tokens, dp_rank, "device")
+        if longest := float(event.settings["max_model_len"]):
+            self._set("kv_cache_max_concurrency", event.tokens / longest, dp_rank)
+
+    def state_cache(self, event: StateCacheSlots, head: Head) -> None:
+        """The states of recurrent layers."""
+        self._set("state_cache_slots", event.slots, head.origin.dp_rank)
 
     def phase_memory(self, memory: MemoryUsed, head: Head) -> None:
         """What one phase of one rank took: target and draft model add up."""
@@ -66,12 +102,14 @@ class Capacity:
 
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
-        return trim(self._gauges, SERIES_LIMIT) + trim(self._memory, SERIES_LIMIT)
+        return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))
 
     def samples(self) -> Iterator[Sample]:
         """All of them."""
         for (family, labels), value in self._gauges.items():
             yield Sample(family, labels, value)
+        for rank in dict.fromkeys(rank for rank, _ in self._pool_bytes):
+            yield Sample("kv_cache_size_bytes", (rank,), sum(size for (each, _), size in self._pool_bytes.items() if each == rank))
         for (rank, part), processes in self._memory.items():
             yield Sample("engine_memory_bytes", (rank, part), max(0.0, *map(sum, processes.values())))  # others may free memory meanwhile
         for connector, ranks in self._compatible_ranks.items():

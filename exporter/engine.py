@@ -13,12 +13,13 @@ from exporter.known_bad import matches, version_of
 from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
+from exporter.sglang import SGLANG, SglangHandlers
 from exporter.verdict import ROLES, STATUSES, VERDICTS, judge, uncaught_load
 from parsers import events
 from parsers.header import Head
+from parsers.matching import Found
 from parsers.nixl.native import EMITS
 from parsers.rules import Series, registry
-from parsers.stream import Found
 
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
@@ -27,7 +28,7 @@ _NIXL_TELLS_FAILURES = (0, 31)  # the first vLLM whose NIXL line has a number of
 _OPEN_PHASES = 1024
 
 
-class Engine:
+class Engine(SglangHandlers):
     """One engine of one source."""
 
     STATE = (
@@ -49,6 +50,10 @@ class Engine:
         "_totals",
         "_answered_since_ready",
         "_phase_began",
+        "_probes",
+        "_rooms",
+        "_notices",
+        "_judged",
     )
 
     def __init__(self, faults: Faults, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
@@ -65,6 +70,7 @@ class Engine:
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
+        super().__init__()
         self._born: dict[str, str] = {}
         self._arrival: float | None = None
         self._forget()
@@ -87,6 +93,7 @@ class Engine:
         self._totals: dict[str, float] = {}
         self._answered_since_ready = -math.inf
         self._phase_began: dict[tuple[str, str], float] = {}
+        self._judged.clear()
 
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
@@ -130,6 +137,7 @@ class Engine:
             events.CompileTook: self.jit.took,
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,
+            **self._sglang_handlers(),
         }
 
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
@@ -173,6 +181,8 @@ class Engine:
         self._settings_changed()
 
     def _ready(self, event: events.EngineReady, head: Head) -> None:
+        if self.life.warmup_failed:
+            return  # printed all the same, while health checks are refused
         self.life.is_ready(head)
         self.evidence.ready(head)
         self._answered_since_ready = 0.0
@@ -188,6 +198,9 @@ class Engine:
         self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
+        if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:
+            self.jit.compiled(events.Compiled("cudagraph", "capture", event.phase, event.seconds), head, "serving")
+            return
         self.life.finished(event, head)
         if event.phase == "graph_capture":
             self._end_phase("graph_capture_draft", head)
@@ -224,9 +237,13 @@ class Engine:
 
     def judge_log_level(self, levels: set[str]) -> None:
         """Look for an engine that serves and never said a word at INFO, which most signals are. `levels` are those it used."""
-        if self._answered_since_ready >= _ENOUGH_ANSWERS and levels and not levels & {"INFO", "DEBUG"} and self.life.ready:
+        if self._answered_since_ready >= _ENOUGH_ANSWERS and self.life.ready and self._is_terse(levels):
             self._answered_since_ready = -math.inf  # once a process
             self.life.hazard(events.Hazard(LOG_LEVEL_TOO_HIGH), self.life.ready)
+
+    def _is_terse(self, levels: set[str]) -> bool:
+        """Whether an engine that used these levels keeps silent about what it does; SGLang then says nothing at all."""
+        return bool(levels or self._runtime == SGLANG) and not levels & {"INFO", "DEBUG"}
 
     def _look_for_known_bad(self) -> None:
         """Compare what is known of the process by now with the known-bad combinations."""
@@ -325,6 +342,12 @@ class Engine:
         answered = event.counts.get("2xx", 0)
         self.evidence.responses(answered)
         self._answered_since_ready += answered
+        if self._runtime == SGLANG:
+            self._probes.requests()
+            if self.life.state == "starting" and not (self.life.warmup_failed and answered):
+                return  # the engine's own first request
+            if self.life.state == "unknown":
+                self._answered_since_ready = answered  # nothing tells when it was ready
         self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
 
     # -- prefill/decode ------------------------------------------------------------------------------------------------
@@ -341,9 +364,10 @@ class Engine:
         cause = head.parent
         if isinstance(cause, events.KvTransferFailure) and cause.reason != "handshake_setup":
             return  # the same text stands again in the record of each request that shared the handshake
-        self.counters.add("kv_compatibility_checks_total", event.connector, event.result)
+        connector = event.connector or self._connector
+        self.counters.add("kv_compatibility_checks_total", connector, event.result)
         if event.result == "passed":
-            self.capacity.compatible(event.connector, head)
+            self.capacity.compatible(connector, head)
         self.evidence.check(event, head)
 
     def _kv_expired(self, event: events.KvExpired, head: Head) -> None:

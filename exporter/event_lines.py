@@ -11,7 +11,7 @@ from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.tail import Follower, StdinFollower, auto
 from parsers.events import PRIVATE_FIELDS
-from parsers.stream import Found
+from parsers.matching import Found
 
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _POLL_SECONDS = 0.25

@@ -59,6 +59,7 @@ FAMILIES: dict[str, Family] = {
     "max_batched_tokens": _gauge("", "Tokens that one step may process."),
     "max_running_requests": _gauge("", "Requests that one step may process."),
     "kv_cache_usage_ratio": _gauge("dp_rank pool", "Share of the KV pool in use at the engine's last periodic line."),
+    "state_cache_slots": _gauge("dp_rank", "Requests whose recurrent state fits into its cache (SGLang's Mamba cache)."),
     "prefix_cache_hit_ratio": _gauge(
         "dp_rank cache",
         "Prefix cache hits over the engine's own window (about 1000 requests). External hits are recorded at admission, before any transfer.",
@@ -68,16 +69,27 @@ FAMILIES: dict[str, Family] = {
     "requests_waiting": _gauge(
         "dp_rank queue", "Requests in a queue at the engine's last periodic line; vLLM's waiting includes deferred (0.26 on)."
     ),
+    "requests_retracted_total": _counter("dp_rank", "Requests that SGLang sent back to its queue since the KV pool was full."),
+    "requests_truncated_total": _counter("", "Requests that SGLang cut to what it accepts."),
     "requests_preempted_total": _counter(
         "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
     ),
     "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
     "prompt_tokens_per_second": _gauge(
         "dp_rank",
-        "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before.",
+        "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before; "
+        "SGLang's since the batch before, idle time included.",
     ),
-    "generation_tokens_per_second": _gauge("dp_rank", "Generated tokens of the last interval."),
-    "stats_timestamp_seconds": _gauge("dp_rank", "When the last periodic line was printed; an idle vLLM prints none."),
+    "generation_tokens_per_second": _gauge("dp_rank", "Generated tokens of the last interval; of SGLang idle time included."),
+    "prefill_tokens_total": _counter(
+        "dp_rank kind",
+        "Prompt tokens of SGLang's prefill batches, probes and warm-up included: computed ones (to 0.5.22 rounded up to whole pages) and cached.",
+    ),
+    "probe_batches_total": _counter(
+        "", "Prefill batches of SGLang that an answered health check followed, without other traffic between: a lower bound."
+    ),
+    "health_check_failures_total": _counter("", "Health checks that SGLang says it could not answer."),
+    "stats_timestamp_seconds": _gauge("dp_rank", "When the last periodic line was printed; an idle engine prints none."),
     # -- JIT
     "jit_events_total": _counter(
         "backend event phase",
@@ -143,7 +155,9 @@ FAMILIES: dict[str, Family] = {
     "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
     # -- the exporter about itself
     "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
-    "unrecognised_lines_total": _counter("level", "Warnings and errors that no rule knew."),
+    "unrecognised_lines_total": _counter(
+        "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."
+    ),
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
     "source_up": _source("gauge", "1 when the log is open."),

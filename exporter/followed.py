@@ -19,7 +19,7 @@ from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.state import Freezer, Thawer
 from exporter.tail import Follower, Identity, StdinFollower, identity
-from parsers.stream import Found
+from parsers.matching import Found
 
 FORGET_SECONDS = 600.0
 """A source whose files are gone for this long is dropped."""

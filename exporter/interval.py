@@ -1,8 +1,8 @@
 """Gauges that are only true while the engine prints its periodic lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from exporter.counters import Sample, trim
+from exporter.counters import SERIES_LIMIT, Sample, trim
 from parsers.events import IntervalStats, KvTransferInterval, PrefixHits, SpecInterval
 from parsers.header import Head
 
@@ -24,7 +24,7 @@ def drafts(event: SpecInterval) -> float:
 class IntervalGauges:
     """Last values of the periodic lines and when they came."""
 
-    STATE = ("arrival", "last", "_stats", "_spec", "_transfers", "_prefix_hits", "_interval")
+    STATE = ("arrival", "last", "_stats", "_spec", "_transfers", "_prefix_hits", "_interval", "_values")
 
     def __init__(self) -> None:
         self.arrival: float | None = None
@@ -34,16 +34,28 @@ class IntervalGauges:
         self._transfers: dict[tuple[str, str], tuple[KvTransferInterval, float | None]] = {}
         self._prefix_hits: tuple[float, float | None] | None = None
         self._interval = 0.0
+        self._values: dict[tuple[str, tuple[str, ...]], tuple[float, float | None]] = {}
+        """Of lines of several forms, each value on its own: the next line may have others."""
 
     def stats(self, event: IntervalStats, head: Head) -> None:
         """The main line."""
         dp_rank = event.engine
-        if before := self.last.get(dp_rank):
-            event = _complete(event, self._stats[dp_rank][0])
-            if before.time is not None and head.time is not None:
-                self._interval = abs(head.time - before.time)
-        self.last[dp_rank] = head
+        if complete := self._stats.get(dp_rank):
+            event = _complete(event, complete[0])
+        self._came(dp_rank, head)
         self._stats[dp_rank] = (event, self.arrival)
+
+    def values(self, samples: Iterable[Sample], dp_rank: str, head: Head) -> None:
+        """A periodic line whose fields stand for themselves."""
+        self._came(dp_rank, head)
+        for family, labels, value in samples:
+            self._values[family, labels] = (value, self.arrival)
+
+    def _came(self, dp_rank: str, head: Head) -> None:
+        before = self.last.get(dp_rank)
+        if before and before.time is not None and head.time is not None:
+            self._interval = abs(head.time - before.time)
+        self.last[dp_rank] = head
 
     def prefix_hits(self, event: PrefixHits) -> None:
         """A hit rate on a line of its own, of the only engine there is."""
@@ -60,7 +72,8 @@ class IntervalGauges:
 
     def trim(self) -> int:
         """Keep the number of engines in bounds; how many were dropped."""
-        return sum(trim(each, _ENGINES_LIMIT) for each in (self.last, self._stats, self._spec, self._transfers))
+        dropped = sum(trim(each, _ENGINES_LIMIT) for each in (self.last, self._stats, self._spec, self._transfers))
+        return dropped + trim(self._values, SERIES_LIMIT)
 
     def samples(self, now: float | None) -> Iterator[Sample]:
         """Values that are still true at `now` (epoch); all of them when it is None."""
@@ -73,6 +86,7 @@ class IntervalGauges:
         if self._prefix_hits and not ("0" in self._stats and self._stats["0"][0].local_hits is not None):
             ratio, arrival = self._prefix_hits
             rows.append((arrival, iter((Sample("prefix_cache_hit_ratio", ("0", "local"), ratio),))))
+        rows += [(arrival, iter((Sample(*series, value),))) for series, (value, arrival) in self._values.items()]
         for arrival, samples in rows:
             if now is None or arrival is None or now - arrival <= limit:
                 yield from samples

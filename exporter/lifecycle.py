@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.counters import Counters, Digest, Folds, Sample
-from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished
+from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
 from parsers.header import Head
 
 STATES = ("unknown", "starting", "serving", "worker", "stalled", "stopped", "failed")
@@ -35,6 +35,8 @@ class LifeCycle:
         "_incidents",
         "_hazard_folds",
         "_combinations",
+        "_summary",
+        "warmup_failed",
     )
 
     def __init__(self, counters: Counters, digest: Digest) -> None:
@@ -49,6 +51,9 @@ class LifeCycle:
         self._incidents: dict[str, float] = {}
         self._hazard_folds = Folds()
         self._combinations: set[str] = set()
+        self._summary: dict[str, float] = {}
+        self.warmup_failed = False
+        """Whether the engine's ready line must not be believed; the first answer tells that it is ready all the same."""
 
     @property
     def phase(self) -> str:
@@ -72,7 +77,8 @@ class LifeCycle:
             self._incidents.clear()
             self.hazards.clear()
             self._combinations.clear()
-            self._engine_core_seen = False
+            self._summary.clear()
+            self._engine_core_seen = self.warmup_failed = False
         if not self._start_lines:
             self.state, self.started, self.ready = "starting", head, None
             self._counters.add("engine_starts_total")
@@ -114,7 +120,7 @@ class LifeCycle:
             self.state = "stalled"
         elif kind in _PART_OF_SHUTDOWN and self.state == "stopped":
             return
-        elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head)):
+        elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head) or self._never_ready):
             kind = "startup_failed"
         now = head.time or 0.0
         before = self._incidents.get(kind)
@@ -123,6 +129,10 @@ class LifeCycle:
             self.state = "failed"
         if before is None or abs(now - before) > INCIDENT_SECONDS:
             self._counters.add("engine_failures_total", kind)
+
+    @property
+    def _never_ready(self) -> bool:
+        return self.state == "failed" and self.started is not None and self.ready is None
 
     def _start_failed(self, head: Head) -> bool:
         at = self._incidents.get("startup_failed")
@@ -150,9 +160,14 @@ class LifeCycle:
 
     def finished(self, event: PhaseFinished, head: Head) -> None:
         """A phase of one rank ended."""
-        self._took(event.phase, head.origin.who, event.seconds)
+        if event.seconds is not None:
+            self._took(event.phase, head.origin.who, event.seconds)
         if event.compile_seconds is not None:
             self._took("compile", head.origin.who, event.compile_seconds)
+
+    def summary(self, event: StartupTimings) -> None:
+        """All phases once more."""
+        self._summary.update(event.phases)
 
     def _took(self, phase: str, who: str, seconds: float) -> None:
         mine = self._phases.setdefault(phase, {}).setdefault(who, [])
@@ -170,6 +185,8 @@ class LifeCycle:
             if ranks:
                 rounds = max(map(len, ranks.values()))
                 seconds[phase] = sum(max(mine[k] for mine in ranks.values() if len(mine) > k) for k in range(rounds))
+            elif phase in self._summary:
+                seconds[phase] = self._summary[phase]
         if self.started and self.ready and self.started.time is not None and self.ready.time is not None:
             seconds["total"] = self.ready.time - self.started.time
         return seconds

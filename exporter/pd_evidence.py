@@ -31,6 +31,8 @@ class Period:
     answered: float = 0.0
     """Requests that were answered with success, where access lines are printed."""
     transfers: float = 0.0
+    received: float = 0.0
+    """Requests that generated tokens though another engine prefilled them, where no line tells of transfers."""
     empty: int = 0
     """Intervals in which the connector reported no success."""
     failed_attempts: int = 0
@@ -156,6 +158,16 @@ class PdEvidence:
             self.succeeded = self.tried = True
         else:
             period.empty += 1
+
+    def moved(self) -> None:
+        """One request's KV came over."""
+        self.open.transfers += 1
+        self.succeeded = self.tried = True
+
+    def received(self, requests: float) -> None:
+        """Requests decode that this engine cannot have prefilled (SGLang)."""
+        self.open.received += requests
+        self.succeeded = self.tried = self.succeeded or requests > 0
 
     def responses(self, count: float) -> None:
         """Answered requests, where access lines are printed."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
 from exporter.source_names import STDIN
-from parsers.stream import Found
+from parsers.matching import Found
 
 CHUNK_BYTES = 256 * 1024
 

@@ -69,6 +69,7 @@ class Settings:
         for key, value in event.settings.items():
             if value not in _UNSET or key not in self.values:
                 self.values[key] = value
+        self._complete = self._complete or event.complete
 
     def told(self, event: EngineSettings) -> None:
         """The first word counts: later ones are about the draft model."""
@@ -76,6 +77,18 @@ class Settings:
             if event.overrides or key not in self.values:
                 self.values[key] = value
         self._complete = self._complete or event.complete
+
+    def pair_seen(self, role: str) -> None:
+        """Periodic lines show the engine's part in a pair, or that it has none."""
+        if not role:
+            self._complete = self._complete or "kv_role" not in self.values
+        elif not self._complete:
+            self.values.setdefault("kv_role", role)
+
+    @property
+    def page(self) -> int | None:
+        """Tokens in a page of the KV pool."""
+        return int(self.values["block_size"]) if "block_size" in self.values else None
 
     def kv_cache(self, event: KvCacheSize) -> None:
         """The longest request, by which the engine states its concurrency."""
@@ -86,7 +99,7 @@ class Settings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values = self.values
         kv_role = values.get("kv_role")
-        no_connector = self._complete and not values.get("kv_connector")
+        no_connector = self._complete and not values.get("kv_connector") and not kv_role
         expect = configured_expectation or ("mixed" if kv_role == "kv_both" else "all")
         return PdSettings(
             role=role_of(configured_role, kv_role, no_connector=no_connector),

@@ -7,8 +7,9 @@ from exporter.clock import EventClock
 from exporter.counters import Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.faults import Faults
+from parsers.matching import Found
 from parsers.resume import ResumableStream
-from parsers.stream import Found, LogStream
+from parsers.stream import LogStream
 
 _LINES_OF_NOBODY = 1000
 """A log that says so much and not of which engine it is will never tell."""

@@ -43,7 +43,7 @@ _LOCAL_PROMPTS_SINCE = (0, 18)  # before, prompt throughput counted transferred 
 # Before, a failed load of hybrid KV groups marks nothing invalid (vLLM issue 52234, seen on 0.24 to 0.27); from here on the
 # scheduler computes the prompt again, without a word.
 _SILENT_RECOMPUTE_SINCE = (0, 28)
-_DECODING_ROLES = {"kv_consumer": "decode", "kv_producer": "prefill", "kv_both": "both"}
+_DECODING_ROLES = {"kv_consumer": "decode", "kv_producer": "prefill", "kv_both": "both", "decode": "decode", "prefill": "prefill"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,10 @@ def _transfer_failure(window: list[Period], transfers: float, *, tried: bool) ->
     failures = sum(period.failures for period in window)
     if not failures:
         return "pass" if tried else "unknown"
-    attempts = transfers + sum(period.failed_attempts for period in window)
+    succeeded = transfers + sum(period.received for period in window)
+    attempts = succeeded + sum(period.failed_attempts for period in window)
     share = sum(period.failed_attempts for period in window) / attempts
-    if transfers == 0 or (failures >= LEAST_FAILED_REQUESTS and share >= LEAST_FAILED_SHARE):
+    if succeeded == 0 or (failures >= LEAST_FAILED_REQUESTS and share >= LEAST_FAILED_SHARE):
         return "fail"
     return "unknown"
 

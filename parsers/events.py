@@ -19,6 +19,8 @@ class EngineStarted(NamedTuple):
     line: str
     version: str
     settings: dict[str, str] = {}  # noqa: RUF012 - never written to
+    complete: bool = False
+    """Whether settings that are absent are known to be unset."""
 
 
 class EngineSettings(NamedTuple):
@@ -31,6 +33,10 @@ class EngineSettings(NamedTuple):
 
 class EngineReady(NamedTuple):
     """The HTTP server accepts requests."""
+
+
+class WarmupFailed(NamedTuple):
+    """The engine's own first request failed; its ready line, which it prints all the same, is not to be believed."""
 
 
 class EngineStopping(NamedTuple):
@@ -76,9 +82,15 @@ class PhaseFinished(NamedTuple):
     """A start-up phase of one rank ended; a process may end the same phase several times (target and draft model)."""
 
     phase: str
-    seconds: float
+    seconds: float | None
     memory: MemoryUsed | None = None
     compile_seconds: float | None = None
+
+
+class StartupTimings(NamedTuple):
+    """Start-up phases in seconds, told once for all ranks."""
+
+    phases: dict[str, float]
 
 
 class DraftCaptureBegan(NamedTuple):
@@ -105,6 +117,78 @@ class KvCacheSize(NamedTuple):
     tokens: float | None = None
     request_tokens: float | None = None
     concurrency: float | None = None
+
+
+class KvPools(NamedTuple):
+    """Pools of one engine in tokens, and one rank's bytes of them where the line has them.
+
+    The first word of a process counts, later ones are about the draft model; with `resized` the last one. `whole` for
+    the sum of pools that other lines tell apart.
+    """
+
+    tokens: dict[str, float]
+    bytes: float | None = None
+    resized: bool = False
+    whole: bool = False
+
+
+class StateCacheSlots(NamedTuple):
+    """Capacity of a recurrent model's state cache, in requests."""
+
+    slots: float
+
+
+class CeilingsTold(NamedTuple):
+    """The engine's limits, with the tokens of its whole KV pool."""
+
+    settings: dict[str, str]
+    tokens: float
+
+
+class PrefillBatch(NamedTuple):
+    """One prefill batch. None where the line has no such field; `usage` by pool, `queues` by name."""
+
+    requests: float
+    computed: float
+    cached: float
+    running: float | None
+    queues: dict[str, float]
+    usage: dict[str, float]
+    rate: float | None = None
+    hits: float | None = None
+    idle: bool = False
+    """Whether no other request was there, as when a health probe comes."""
+
+
+class DecodeBatch(NamedTuple):
+    """What an engine says of its running batch every so many steps; `length` includes the bonus token."""
+
+    running: float
+    queues: dict[str, float]
+    usage: dict[str, float]
+    rate: float | None = None
+    length: float | None = None
+    ratio: float | None = None
+    pair: bool = False
+    """Whether the engine decodes what another one prefilled."""
+
+
+class HealthAnswered(NamedTuple):
+    """A health check that makes the engine generate a token was answered with success."""
+
+
+class HealthCheckFailed(NamedTuple):
+    """The engine did not answer its own health check."""
+
+
+class Retracted(NamedTuple):
+    """Requests lost their place in the KV pool and start again later."""
+
+    requests: float
+
+
+class Truncated(NamedTuple):
+    """A request was longer than the engine accepts and was cut."""
 
 
 class IntervalStats(NamedTuple):
@@ -199,6 +283,20 @@ class KvTransferFailure(NamedTuple):
     others: tuple[str, ...] = ()
 
 
+class KvRoomFailed(NamedTuple):
+    """A rank's word that the KV of one request did not come over. `request` is private; the ranks of an engine tell of one failure."""
+
+    reason: str
+    request: str
+
+
+class KvRequestMoved(NamedTuple):
+    """The KV of one request came over."""
+
+    seconds: float | None
+    bytes: float | None
+
+
 class KvCompatibility(NamedTuple):
     """The outcome of one rank's compatibility check with a remote engine."""
 
@@ -276,6 +374,15 @@ class Compiled(NamedTuple):
     raised: bool = False
 
 
+class CompiledLate(NamedTuple):
+    """A kernel was compiled after the engine's event loop had begun: while it serves, or for its own first request (SGLang)."""
+
+    backend: str
+    event: str
+    kernel: str
+    seconds: float
+
+
 class CompileBegan(NamedTuple):
     """A compile that will end in `CompileEnded` of the same process, backend and kernel."""
 
@@ -319,6 +426,8 @@ Event: TypeAlias = (
     | KvMoved | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
+    | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
+    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

@@ -18,7 +18,8 @@ _COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,62} +\| ", re.ASCII)
 # kubectl logs --prefix: [pod/decode-0/engine] message; stern: decode-0 engine message, where a header follows
 _KUBECTL = re.compile(r"\[pod/[\w.-]{1,253}/[\w.-]{1,63}\] ", re.ASCII)
 _STERN = re.compile(
-    r"(?=[a-z0-9.]{1,252}-)[a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} (?=\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?\) |[A-Z]{4,8}(?::| +\d\d-\d\d ))",
+    r"(?=[a-z0-9.]{1,252}-)[a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} (?=\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )"
+    r"|\[\d{4}-\d\d-\d\d \d\d:)",
     re.ASCII,
 )
 _DOCKER = '{"log":"'

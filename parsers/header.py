@@ -1,4 +1,4 @@
-"""Line anatomy: colour codes, process prefixes, and the headers of vLLM, uvicorn and the native libraries."""
+"""Line anatomy: colour codes, process prefixes, and the headers of vLLM, SGLang, uvicorn and the native libraries."""
 
 import re
 from calendar import monthrange, timegm
@@ -24,12 +24,22 @@ _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
 """Groups: process, its identity, level, time, source line. uvicorn's header (`INFO:     `) has neither of the last two."""
 
+_SGLANG = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+SGLANG_HEADER = re.compile(
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)"
+    r"((?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,5}){0,6}| encode_server| encode_dp_worker\[\d{1,5}\])\] ",
+    re.ASCII,
+)
+"""Groups: time, ranks in whatever order the release prints them. It has no level, and without parallelism no rank."""
+
 # VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there. No
 # quotes and braces: those are around what somebody sent.
 _PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
 _BEFORE_HEADER = re.compile(
     rf"({_PREFIX}*+)[\w.:/@|>()\[\]-]{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII
 )
+# A platform's own time, or the file that grep names, before SGLang's header.
+_BEFORE_SGLANG = re.compile(rf"[\w.:/@|>()\[\]-]{{1,128}}? ?(?={_SGLANG})", re.ASCII)
 # A user's own format: [2026-07-14 03:12:07][loggers.py:310][INFO]: message
 BRACKETS = re.compile(r"((?:\[[^\[\]\n]{0,64}\] ?){1,4}):? ?(?=\S)")
 BRACKETED_LEVEL = re.compile(rf"\b{_LEVEL}\b")
@@ -39,7 +49,7 @@ PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 
 # Progress bars end without a line break, so that the next record begins right behind them.
-_BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WARNING|ERROR|CRITICAL)")
+_BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WARNING|ERROR|CRITICAL|\[\d{4}-)")
 
 _NATIVE = (
     # TileLang: 2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): message
@@ -57,12 +67,13 @@ _NATIVE = (
 _NATIVE_FIRST = frozenset("0123456789[DIWEFC")
 _GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
-_RANK = re.compile(r"_((?:DP|PP|PCP|TP|DCP|EP)\d{1,5}(?:_(?:DP|PP|PCP|TP|DCP|EP)\d{1,5}){0,5})$", re.ASCII)
-_DP_RANK = re.compile(r"_DP(\d{1,4})(?:_|$)|^EngineCore_(\d{1,4})$", re.ASCII)
+_DIMENSION = r"(?:DP|PP|PCP|ATTN_CP|MOE_DP|TP|DCP|EP)"
+_RANK = re.compile(rf"(?:^|_)({_DIMENSION}\d{{1,5}}(?:_{_DIMENSION}\d{{1,5}}){{0,5}})$", re.ASCII)
+_DP_RANK = re.compile(r"(?:^|(?<!MOE)_)DP(\d{1,4})(?:_|$)|^EngineCore_(\d{1,4})$", re.ASCII)
 
 
 class Origin:
-    """The process that prints, as its prefix names it: `(Worker_DP1_TP3 pid=455)`."""
+    """The process that prints, as its prefix names it: `(Worker_DP1_TP3 pid=455)`; of SGLang the ranks alone (`DP1_TP3`)."""
 
     __slots__ = ("dp_rank", "process", "rank", "who")
 
@@ -136,10 +147,17 @@ def strip_broken_colour(line: str) -> str:
 
 def late_header(line: str) -> str:
     """The record behind a progress bar that has no line break, or behind what a user or a tool put before the header; or nothing."""
-    if ("it]" in line or "/s]" in line) and (bar := _BAR_THEN_HEADER.search(line)) and FULL_HEADER.match(line, bar.end()):
+    if ("it]" in line or "/s]" in line) and (bar := _BAR_THEN_HEADER.search(line)) and begins_record(line, bar.end()):
         return line[bar.end() :]
+    if before := _BEFORE_SGLANG.match(line):
+        return line[before.end() :]
     before = _BEFORE_HEADER.match(line)
     return before[1] + line[before.end() :] if before else ""
+
+
+def begins_record(line: str, start: int) -> bool:
+    """Whether the full header of an engine stands at `start`."""
+    return (FULL_HEADER.match(line, start) or SGLANG_HEADER.match(line, start)) is not None
 
 
 def native_head(text: str, start: int) -> NativeHead | None:

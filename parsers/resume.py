@@ -1,6 +1,7 @@
 """A log that is read on after a restart, though no byte of its text was kept."""
 
-from parsers.stream import Found, LogStream
+from parsers.matching import Found
+from parsers.stream import LogStream
 
 _REPLAY_LIMIT = 1024 * 1024
 """Bytes after which a line whose last part never came is given up."""

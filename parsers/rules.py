@@ -124,21 +124,24 @@ VARIABLE_STARTS = frozenset("[0123456789")
 
 
 @cache
-def dispatch(scope: Scope, *, whole: bool = False) -> "Dispatch":
+def dispatch(scope: Scope, runtime: str = "", *, whole: bool = False) -> "Dispatch":
     """The one of this kind, for all streams: the rules are all there when the first stream is made."""
-    return Dispatch(scope, whole=whole)
+    return Dispatch(scope, runtime, whole=whole)
 
 
 class Dispatch:
     """Finds the few rules that can match a message by its first characters."""
 
-    def __init__(self, scope: Scope, *, whole: bool = False) -> None:
-        """Index all rules of the scope that are registered now; `whole` when nothing may follow what they match."""
+    def __init__(self, scope: Scope, runtime: str = "", *, whole: bool = False) -> None:
+        """Index the rules of the scope, behind a header that tells the runtime only its own and those of libraries.
+
+        `whole` when nothing may follow what they match.
+        """
         self.whole = whole
         self.table: dict[str, tuple[Rule, ...]] = {}
         # Short anchors first: they are those of the periodic lines, which are the most frequent.
         for each in sorted(_REGISTRY, key=lambda rule: min(map(len, rule.anchors))):
-            if each.scope & scope:
+            if each.scope & scope and (not runtime or each.runtime in (runtime, "")):
                 for key in {a[0] if a[0] == NUMBER_KEY else a[:KEY_LENGTH] for a in each.anchors}:
                     self.table[key] = (*self.table.get(key, ()), each)
 

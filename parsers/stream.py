@@ -2,37 +2,22 @@
 
 import re
 from dataclasses import replace
-from typing import TypeAlias
 
 from parsers import access
-from parsers.events import (
-    NOTHING,
-    QUOTED,
-    EngineStarted,
-    Event,
-    HttpResponses,
-    IntervalStats,
-    KvCompatibility,
-    KvTransferFailure,
-    Nothing,
-    TransportError,
-    UncaughtException,
-)
-from parsers.framing import Framed, Framing, repetitions
+from parsers.events import QUOTED, Event, TransportError, UncaughtException
+from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
     BRACKETED_LEVEL,
     BRACKETED_SOURCE,
     BRACKETED_TIME,
     BRACKETS,
-    FULL_HEADER,
     HEADER,
-    LEVELS,
     NOBODY,
     PROCESS_PREFIX,
+    SGLANG_HEADER,
     UNKNOWN_LEVEL,
     Head,
-    LogClock,
     Origin,
     Record,
     late_header,
@@ -43,34 +28,25 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.lines import LineBuffer
+from parsers.matching import Found
 from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
+from parsers.tagged import TaggedLines
 
 _PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
-_LONGEST_CLIENT = 64
-_SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
-_NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
-_TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
-# Events for which it matters what was answered before.
-_AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats))
-# Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
-_EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))
-
-Found: TypeAlias = tuple[Event, Head]
-"""An event and the head of the line that it came from."""
 
 
-class LogStream:
+class LogStream(TaggedLines):
     """Turns the bytes of one log into events. Nothing in the bytes can make it raise."""
 
     STATE = (
@@ -86,18 +62,14 @@ class LogStream:
         "_last_records",
         "_open_tracebacks",
         "_explained",
+        "_quotes",
     )
 
     def __init__(self, year: int, month: int = 12) -> None:
         """`year` and `month` are those of the last line; most headers print no year."""
-        self.levels: dict[str, int] = dict.fromkeys((*LEVELS, UNKNOWN_LEVEL), 0)
-        self.unrecognised: dict[str, int] = dict.fromkeys(("WARNING", "ERROR", "CRITICAL"), 0)
-        self.rule_errors: dict[str, int] = {}
-        self.runtime = ""
-        self.own_levels: set[str] = set()
-        """Levels of records behind the engine's own header, not the server's."""
-        self.clock = LogClock(year, month)
-        self._records = dispatch(Scope.RECORD)
+        super().__init__(year, month)
+        self._records = dispatch(Scope.RECORD, "vllm")
+        self._any_records = dispatch(Scope.RECORD)
         self._continuations = dispatch(Scope.CONTINUATION)
         self._exceptions = dispatch(Scope.EXCEPTION)
         self._bare = dispatch(Scope.BARE)
@@ -105,19 +77,12 @@ class LogStream:
         self.framing = Framing()
         self._buffer = LineBuffer()
         self._returns = CarriageReturns()
-        self._requests = access.Requests()
-        self._found: list[Found] = []
-        self._responses = dict(_NO_RESPONSES)
-        self._responses_in_order = True
-        self._origins: dict[tuple[str | None, str | None], Origin] = {}
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
         self._last_records: dict[str, Record] = {}
         self._open_tracebacks: set[str] = set()
         self._explained = False
-        self._wrapped_time: str | None = None
         self._nesting = 0
-        self._glued: list[str] = []
 
     @property
     def unfinished(self) -> int:
@@ -183,7 +148,7 @@ class LogStream:
             start = len(text) + 2
             head = heads.get(text)
             if head is None or not bracket:
-                found = header(line)
+                found = header(line) or SGLANG_HEADER.match(line)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
                     prefixes = self._access_prefixes
@@ -195,20 +160,31 @@ class LogStream:
                 calm += 1
                 if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
                     continue
+                self._record(line, start, head)
             else:
-                levels[head.level] += 1
-            self._record(line, start, head)
+                self._uncommon_line(line, start, head)
             if self._glued:
                 self._line(self._glued.pop())
         levels["INFO"] += calm
 
+    def _uncommon_line(self, line: str, start: int, head: Head) -> None:
+        """A line of SGLang's, which has no level, or a warning or an error of vLLM's."""
+        if head.level is UNKNOWN_LEVEL:
+            self._tagged_message(line, start, head)
+        else:
+            self.levels[head.level] += 1
+            self._record(line, start, head)
+
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""
+        if len(self._heads) >= _KNOWN_HEADS:
+            self._heads.clear()
+        if found.re is SGLANG_HEADER:
+            head = self._heads[text] = self._tagged_head(found)
+            return head
         self.runtime = self.runtime or "vllm"
         process, identity, level, stamp, where = found.groups()
         self.own_levels.add(level)
-        if len(self._heads) >= _KNOWN_HEADS:
-            self._heads.clear()
         head = self._heads[text] = self._head(process, identity, level, stamp, where)
         return head
 
@@ -222,7 +198,7 @@ class LogStream:
             return
         headless = self.levels[UNKNOWN_LEVEL]
         first = HEADER.match(parts[0])
-        if first and first[4]:
+        if (first and first[4]) or SGLANG_HEADER.match(parts[0]):
             self._line(parts[0])  # what stands behind a return in a record is its text
         else:
             for part in parts:
@@ -277,31 +253,29 @@ class LogStream:
             self._access_prefixes = (*self._access_prefixes[-_ACCESS_PREFIXES + 1 :], prefix)
 
     def _server_line(self, line: str, start: int, head: Head) -> None:
-        """A line of uvicorn: an access line, or one of its life cycle. A client on a Unix socket has no address."""
-        at = line.find(access.MARK, max(start - 1, 0), start + _LONGEST_CLIENT)
-        code = self._requests.response_class(line[at + len(access.MARK) :]) if at >= 0 and " " not in line[start:at] else ""
-        if code:
-            self._responses[code] += 1
-            if self._responses_in_order:
-                self._flush_responses(head)
-                self._responses_in_order = False
-        elif self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
+        """A line of uvicorn: an access line, or one of its life cycle."""
+        if self._answer(line, start, head):
+            return
+        if self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
 
-    def _record(self, line: str, start: int, head: Head) -> None:
-        """A line behind the engine's own header: the first of a record, or a further one with the header of an alarming one."""
+    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> None:
+        """A line behind vLLM's header: the first of a record, or a further one with the header of an alarming one.
+
+        `rules` when the header does not tell which engine it is.
+        """
         if head.quotes_users:
             return
         # Without source lines nothing tells the next record from a further line of a quote.
         if head.level in ALARMING and ":" in head.where and (record := self._open_record(head)) and record.quotes_users:
             return
-        event = self._match(self._records, line, start, head)
+        event = self._match(rules or self._records, line, start, head)
         if head.level in ALARMING:
             self._alarming_record(line, start, head, event)
         elif event is not None:
             self._explained = event is not QUOTED
         else:
-            self.runtime = self.runtime or "vllm"
+            self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
 
@@ -353,8 +327,12 @@ class LogStream:
         return line.startswith("{") and self._json(line)
 
     def _headless(self, line: str) -> None:
-        """A line that does not begin with the engine's header: of another library, or of nobody."""
-        if "] " in line and (header := late_header(line)):
+        """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
+        if self._tagged_line(line):
+            return
+        if self._quotes:
+            self.levels[UNKNOWN_LEVEL] += 1
+        elif "] " in line and (header := late_header(line)):
             self._glued.append(header)
         else:
             self._foreign(line)
@@ -383,9 +361,15 @@ class LogStream:
             return True
         self.own_levels.add(level)
         self._last_records.pop(head.origin.who, None)  # each object is a record of its own, whatever its time
-        self._record(first, 0, head)
-        for each in record.lines[1:]:
-            self._further_line(each, 0, head)
+        if record.where.startswith("sglang"):
+            self._tagged_record(first, 0, head)
+            for each in () if self._quotes else record.lines[1:]:
+                self._match(self._exceptions, each, 0, head)
+            self._quotes = False
+        else:
+            self._record(first, 0, head, self._any_records)
+            for each in record.lines[1:]:
+                self._further_line(each, 0, head)
         self._glued.clear()  # what looks like a header within an object is text
         return True
 
@@ -423,7 +407,7 @@ class LogStream:
         )  # fmt: skip
         self.levels[head.level] += 1
         if level:
-            self._record(line, brackets.end(), head)
+            self._record(line, brackets.end(), head, self._any_records)
         else:
             self._headerless(line, brackets.start(), head)
 
@@ -437,56 +421,3 @@ class LogStream:
             self._open_tracebacks.discard(head.origin.who)
             if not name[0].startswith(_CALM_EXITS):
                 self._emit(UncaughtException(), head)
-
-    # -- records to events ---------------------------------------------------------------------------------------------
-
-    def _match(self, rules: Dispatch, line: str, start: int, head: Head) -> Event | None:
-        """Try the rules that can stand at `start`. None when no rule knew the line."""
-        candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
-        if not candidates and line.startswith("[", start) and (tags := _TAGS.match(line, start)):
-            start = tags.end()
-            candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
-        for rule in candidates:
-            found = rule.pattern.match(line, start)
-            if found is None:
-                continue
-            end = found.end()
-            if end < len(line):
-                if rules.whole and line[end:].strip():
-                    return None
-                if len(line) - end >= _SHORTEST_RECORD and FULL_HEADER.match(line, end):
-                    self._glued.append(line[end:])  # line breaks get lost between processes: here begins another record
-            try:
-                event = rule.build(found)
-            except Exception:  # noqa: BLE001 - a failing rule is counted and never stops the others
-                self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
-                return NOTHING
-            self.runtime = self.runtime or rule.runtime
-            if type(event) is not Nothing:
-                if self._responses_in_order or type(event) in _AFTER_RESPONSES:
-                    self._emit(event, head)
-                else:
-                    self._found.append((event, head))
-                if end < len(line) and type(event) in _EACH_COUNTS and (more := repetitions(line, end) - 1):
-                    self._found += [(event, head)] * more
-            return event
-        return None
-
-    def _emit(self, event: Event, head: Head) -> None:
-        if self._responses_in_order:
-            self._flush_responses(head)
-        elif type(event) is IntervalStats and (answers := self._responses["2xx"]):
-            self._found.append((HttpResponses({"2xx": answers}), head))  # how many were answered in this interval counts
-            self._responses["2xx"] = 0
-        if type(event) is EngineStarted:
-            self._flush_responses(head)
-            self._origins.clear()
-            self._responses_in_order = True  # whether traffic came before the next event decides what that means
-        self._found.append((event, head))
-
-    def _flush_responses(self, head: Head) -> None:
-        responses = self._responses
-        if counts := {code: count for code, count in responses.items() if count}:
-            self._found.append((HttpResponses(counts), head))
-            for code in counts:
-                responses[code] = 0

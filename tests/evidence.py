@@ -1,6 +1,6 @@
 """How the sample lines of the rules are known: they stand in a log of tests/data, or in tests/data/lines with their origin.
 
-A key that is no version of vLLM names the library whose words the line has; its lines are in the file of that name.
+A key is a version of vLLM, another engine and its version (`sglang 0.5.17`), or the library whose words the line has.
 """
 
 import json
@@ -16,11 +16,13 @@ LINES = DATA / "lines"
 ORIGINS = {"captured": "captured", "rendered": "rendered", "field": "reported"}
 """What the first word of a log's name says of it, the best evidence first."""
 
+OTHER_ENGINES = frozenset({"sglang"})
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a sample stands behind: nothing, the header of an engine or a library, what a JSON object or a viewer puts before a message.
 _HEAD = re.compile(
     r"(?:^|\"message\": ?\"|\\n|\[?\b[\w./-]+:\d+\] |\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? +"
-    r"|\(\w+\.py:\d+\): |- flashinfer\.jit: |\([A-Za-z][\w-]* pid=\d+(?:, ip=[\w.]+)?\) )(?:\[\w{1,32}\] )?$",
+    r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z_]{2,7}\d+)*\] (?:[A-Z]+: +)?|\(\w+\.py:\d+\): |- flashinfer\.jit: |\([A-Za-z][\w-]* pid=\d+(?:, ip=[\w.]+)?\) )(?:\[\w{1,32}\] )?$",
     re.ASCII,
 )
 _LONG = 400
@@ -54,9 +56,11 @@ def _cases() -> dict[str, dict[str, str]]:
 def _lines(key: str) -> tuple[tuple[str, str], ...]:
     """All lines that can show a sample, with their origin."""
     found: list[tuple[str, str]] = []
-    if key[0].isdigit():
+    engine, version = release(key)
+    if version:
         for word, origin in ORIGINS.items():
-            logs = (path for path in sorted(DATA.glob(f"*/{word}-*.log")) if version_of(f"{path.parent.name}/{path.stem}") == key)
+            paths = sorted(DATA.glob(f"{engine}-*/{word}-*.log"))
+            logs = (path for path in paths if version_of(f"{path.parent.name}/{path.stem}") == version)
             for path in logs:
                 found += [(origin, _COLOUR.sub("", line)) for line in path.read_text("utf-8", "replace").splitlines()]
     return (*found, *sorted(kept_lines(kept_in(key))))
@@ -64,7 +68,16 @@ def _lines(key: str) -> tuple[tuple[str, str], ...]:
 
 def kept_in(key: str) -> Path:
     """The file with the lines that no log has."""
-    return LINES / f"{f'vllm-{key}' if key[0].isdigit() else key.split(maxsplit=1)[0]}.txt"
+    engine, version = release(key)
+    return LINES / f"{f'{engine}-{version}' if version else engine}.txt"
+
+
+def release(key: str) -> tuple[str, str]:
+    """The engine and its version, or a library and nothing."""
+    if key[0].isdigit():
+        return "vllm", key
+    name, _, version = key.partition(" ")
+    return name, version if name in OTHER_ENGINES else ""
 
 
 def kept_lines(path: Path) -> Iterator[tuple[str, str]]:

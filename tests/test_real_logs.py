@@ -47,5 +47,6 @@ def test_each_log_has_its_version(name: str) -> None:
     text = (DATA / f"{name}.log").read_text(encoding="utf-8", errors="replace")
     printed = re.search(r"(?:LLM engine \(v|server version |█  version )(\d+\.\d+\.\w+)", text)
 
-    assert re.fullmatch(r"vllm-(\d+\.\d+)/.*", name)[1] == ".".join(version.partition("-")[0].split(".")[:2])
+    engine, folder = re.fullmatch(r"(\w+)-([\d.]+)/.*", name).groups()
+    assert folder == ".".join(version.partition("-")[0].split(".")[: 2 if engine == "vllm" else 3])
     assert printed is None or printed[1] == version

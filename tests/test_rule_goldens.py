@@ -9,6 +9,7 @@ from exporter.source import Source
 from parsers.events import Nothing
 from parsers.rules import Rule, Scope, registry
 from tests.conftest import DATA
+from tests.parsers.reading import TAGGED
 
 HEADER = "(EngineCore pid=318) {level} 07-14 03:12:15 [file.py:1] "
 BARE_HEADER = "I0714 03:12:15.000000     318 file.cc:1] "
@@ -50,6 +51,8 @@ for _rule in registry():
 
 
 def _log(rule: Rule, sample: str) -> str:
+    if rule.runtime == "sglang" and Scope.RECORD in rule.scope:
+        return f"{TAGGED}{sample}\n"
     warning, info = HEADER.format(level="WARNING"), HEADER.format(level="INFO")
     if Scope.RECORD in rule.scope:
         return f"{info}{sample}\n"

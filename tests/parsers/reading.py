@@ -87,6 +87,10 @@ def header(where: str = "loggers.py:310", *, level: str = "INFO", who: str = "AP
     return f"({who}) {level} {time} [{where}] "
 
 
+TAGGED = "[2026-08-03 02:00:00 TP0] "
+"""What SGLang puts before a message."""
+
+
 def utc(*parts: int) -> float:
     """Seconds since the epoch of a date and time."""
     return datetime(*parts, tzinfo=UTC).timestamp()

@@ -1,0 +1,136 @@
+"""What only SGLang says: batches, pools by name, failures by bootstrap room."""
+
+from collections.abc import Callable
+
+from exporter.batches import Probes, decode_samples, first_stage, prefill_samples
+from exporter.capacity import Capacity
+from exporter.counters import Counters, Folds, RequestSet
+from exporter.interval import IntervalGauges
+from exporter.jit import JitLedger
+from exporter.lifecycle import LifeCycle
+from exporter.pd_evidence import PdEvidence
+from exporter.settings import Settings
+from parsers import events
+from parsers.header import Head
+
+SGLANG = "sglang"
+_JUDGED_SECONDS = 10.0
+
+
+class SglangHandlers:
+    """The part of an engine that takes SGLang's events."""
+
+    counters: Counters
+    life: LifeCycle
+    jit: JitLedger
+    capacity: Capacity
+    gauges: IntervalGauges
+    evidence: PdEvidence
+    settings: Settings
+
+    def __init__(self) -> None:
+        """The engine has its counters already."""
+        self._rooms = RequestSet()
+        self._notices = Folds()
+        self._probes = Probes(self.counters)
+        self._judged: dict[str, float] = {}
+
+    def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
+        raise NotImplementedError
+
+    def _sglang_handlers(self) -> dict[type[object], Callable[..., None]]:
+        return {
+            events.CompiledLate: self._compiled_late,
+            events.WarmupFailed: self._warmup_failed,
+            events.StartupTimings: lambda event, head: self.life.summary(event),
+            events.KvPools: self.capacity.kv_pools,
+            events.StateCacheSlots: self.capacity.state_cache,
+            events.CeilingsTold: self._ceilings,
+            events.PrefillBatch: self._prefill_batch,
+            events.DecodeBatch: self._decode_batch,
+            events.HealthAnswered: self._health_answered,
+            events.HealthCheckFailed: lambda event, head: self.counters.add("health_check_failures_total"),
+            events.Retracted: self._retracted,
+            events.Truncated: self._truncated,
+            events.KvRoomFailed: self._kv_room_failed,
+            events.KvRequestMoved: self._kv_request_moved,
+        }
+
+    def _compiled_late(self, event: events.CompiledLate, head: Head) -> None:
+        phase = self.life.phase
+        self.jit.compiled(events.Compiled(*event), head, "serving" if phase == "unknown" else phase)
+
+    def _warmup_failed(self, event: events.WarmupFailed, head: Head) -> None:
+        self.life.warmup_failed = True
+        self.life.hazard(events.Hazard("warmup_incomplete"), head)
+
+    def _ceilings(self, event: events.CeilingsTold, head: Head) -> None:
+        self.capacity.ceilings(event, head)
+        self._told_settings(events.EngineSettings(event.settings, overrides=True), head)
+
+    def _prefill_batch(self, event: events.PrefillBatch, head: Head) -> None:
+        if not first_stage(head):
+            return
+        dp_rank = head.origin.dp_rank
+        self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed)
+        self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
+        self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
+        if event.queues.keys() & {"bootstrap", "inflight"}:
+            self.settings.pair_seen("prefill")
+        if self.life.state == "unknown":
+            self.life.traffic(head, tokens=False)
+        if self.life.state != "starting":  # the warm-up's is no probe
+            self._probes.batch(event, head, self.settings.page)
+
+    def _decode_batch(self, event: events.DecodeBatch, head: Head) -> None:
+        if not first_stage(head):
+            return
+        dp_rank = head.origin.dp_rank
+        self.gauges.values(decode_samples(event, dp_rank, self.settings.method or "unknown"), dp_rank, head)
+        self.settings.pair_seen("decode" if event.pair else "")
+        works = event.running > 0 and event.rate != 0
+        if event.pair and works:
+            self.evidence.received(event.running)
+        now, before = head.time, self._judged.get(dp_rank)
+        if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
+            self._judged[dp_rank] = now or 0.0
+            self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, event.running, 0.0), head)
+        if self.life.state == "unknown" or (works and self.life.state == "stalled"):
+            self.life.traffic(head, tokens=works)
+
+    def _health_answered(self, event: events.HealthAnswered, head: Head) -> None:
+        self._probes.answered(head)
+        if self.life.warmup_failed:
+            self.life.traffic(head, tokens=False)
+
+    def _retracted(self, event: events.Retracted, head: Head) -> None:
+        if self._is_news("retracted", head):
+            self.counters.add("requests_retracted_total", head.origin.dp_rank, by=event.requests)
+
+    def _truncated(self, event: events.Truncated, head: Head) -> None:
+        if self._is_news("truncated", head):
+            self.counters.add("requests_truncated_total")
+
+    def _is_news(self, what: str, head: Head) -> bool:
+        """Whether no other rank told of it just now."""
+        fold = self._notices.join((what, head.origin.dp_rank), head.origin.who, head.time)
+        news, fold.counted = not fold.counted, True
+        return news
+
+    def _kv_room_failed(self, event: events.KvRoomFailed, head: Head) -> None:
+        if event.request == "None" or self._rooms.is_new(f"{event.reason} {event.request}", head.time):
+            self.counters.add("kv_transfer_failures_total", self._connector, event.reason)
+        self.evidence.failure(events.KvTransferFailure(self._connector, event.reason, event.request))
+
+    def _kv_request_moved(self, event: events.KvRequestMoved, head: Head) -> None:
+        labels = (head.origin.dp_rank, self._connector)
+        self.counters.add("kv_transfers_total", *labels)
+        for family, value in (("kv_transfer_seconds_total", event.seconds), ("kv_transfer_bytes_total", event.bytes)):
+            if value is not None:
+                self.counters.add(family, *labels, by=value)
+        self.evidence.moved()
+
+    @property
+    def _connector(self) -> str:
+        """The connector of an engine that has one at the most."""
+        return self.settings.connector or "unknown"

@@ -1,0 +1,116 @@
+"""From the lines of one log to events: the rules that match, and the access lines between them."""
+
+import re
+from typing import TypeAlias
+
+from parsers import access
+from parsers.events import (
+    NOTHING,
+    EngineStarted,
+    Event,
+    HealthAnswered,
+    HttpResponses,
+    IntervalStats,
+    KvCompatibility,
+    KvTransferFailure,
+    Nothing,
+    PrefillBatch,
+    TransportError,
+)
+from parsers.framing import repetitions
+from parsers.header import LEVELS, UNKNOWN_LEVEL, Head, Origin, begins_record
+from parsers.rules import KEY_LENGTH, Dispatch
+
+_LONGEST_CLIENT = 64
+_SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
+_NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
+_TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
+# Events for which it matters what was answered before: SGLang's batches are told from probes by it.
+_NEXT_TO_RESPONSES = frozenset((PrefillBatch, HealthAnswered))
+_AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats)) | _NEXT_TO_RESPONSES
+# Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
+_EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))
+
+Found: TypeAlias = tuple[Event, Head]
+"""An event and the head of the line that it came from."""
+
+
+class Matcher:
+    """Collects the events of one log, in its order."""
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self.levels: dict[str, int] = dict.fromkeys((*LEVELS, UNKNOWN_LEVEL), 0)
+        self.unrecognised: dict[str, int] = dict.fromkeys(("WARNING", "ERROR", "CRITICAL"), 0)
+        self.rule_errors: dict[str, int] = {}
+        self.runtime = ""
+        self._requests = access.Requests()
+        self._found: list[Found] = []
+        self._responses = dict(_NO_RESPONSES)
+        self._responses_in_order = True
+        self._origins: dict[tuple[str | None, str | None], Origin] = {}
+        self._glued: list[str] = []
+
+    def _answer(self, line: str, start: int, head: Head) -> bool:
+        """Count an access line; False when it is none, or of a probe. A client on a Unix socket has no address."""
+        at = line.find(access.MARK, max(start - 1, 0), start + _LONGEST_CLIENT)
+        code = self._requests.response_class(line[at + len(access.MARK) :]) if at >= 0 and " " not in line[start:at] else ""
+        if code:
+            self._responses[code] += 1
+            if self._responses_in_order:
+                self._flush_responses(head)
+                self._responses_in_order = False
+        return bool(code)
+
+    def _match(self, rules: Dispatch, line: str, start: int, head: Head) -> Event | None:
+        """Try the rules that can stand at `start`. None when no rule knew the line."""
+        candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
+        if not candidates and line.startswith("[", start) and (tags := _TAGS.match(line, start)):
+            start = tags.end()
+            candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
+        for rule in candidates:
+            found = rule.pattern.match(line, start)
+            if found is None:
+                continue
+            end = found.end()
+            if end < len(line):
+                if rules.whole and line[end:].strip():
+                    return None
+                if len(line) - end >= _SHORTEST_RECORD and begins_record(line, end):
+                    self._glued.append(line[end:])  # line breaks get lost between processes: here begins another record
+            try:
+                event = rule.build(found)
+            except Exception:  # noqa: BLE001 - a failing rule is counted and never stops the others
+                self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
+                return NOTHING
+            self.runtime = self.runtime or rule.runtime
+            if type(event) is not Nothing:
+                if self._responses_in_order or type(event) in _AFTER_RESPONSES:
+                    self._emit(event, head)
+                else:
+                    self._found.append((event, head))
+                if end < len(line) and type(event) in _EACH_COUNTS and (more := repetitions(line, end) - 1):
+                    self._found += [(event, head)] * more
+            return event
+        return None
+
+    def _emit(self, event: Event, head: Head) -> None:
+        if self._responses_in_order:
+            self._flush_responses(head)
+        elif type(event) is IntervalStats and (answers := self._responses["2xx"]):
+            self._found.append((HttpResponses({"2xx": answers}), head))  # how many were answered in this interval counts
+            self._responses["2xx"] = 0
+        elif type(event) in _NEXT_TO_RESPONSES:
+            self._flush_responses(head)
+        if type(event) is EngineStarted:
+            self._flush_responses(head)
+            self._origins.clear()
+            self._responses_in_order = True  # whether traffic came before the next event decides what that means
+        self._found.append((event, head))
+
+    def _flush_responses(self, head: Head) -> None:
+        responses = self._responses
+        if counts := {code: count for code, count in responses.items() if count}:
+            self._found.append((HttpResponses(counts), head))
+            for code in counts:
+                responses[code] = 0

@@ -1,0 +1,102 @@
+"""Compiles that SGLang tells of. It silences FlashInfer's and TileLang's own lines, and its own kernels print nothing at all."""
+
+import re
+
+from parsers.events import CompileBegan, Compiled, CompiledLate, CompileEnded
+from parsers.rules import compile_series, rule
+from parsers.units import DECIMAL, label
+
+
+@rule(
+    runtime="sglang",
+    anchor="Try DeepGEMM JIT Compiling for <",
+    pattern=r"Try DeepGEMM JIT Compiling for <(\w{1,96})> N=(\d{1,9}), K=(\d{1,9}), num_groups=(\d{1,9})",
+    source="Try DeepGEMM JIT Compiling for ",
+    samples={
+        "sglang 0.4.5": "Try DeepGEMM JIT Compiling for <gemm_fp8_fp8_bf16_nt> N=6144, K=2560, num_groups=1 with all Ms. It only takes a litte "
+        "time(Typically 1 sec) if you have run `sglang.compile_deep_gemm`. ",
+        "sglang 0.5.17": "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time "
+        "(typically 1 sec) if you have run `python3 -m sglang.compile_deep_gemm`. ",
+        "sglang 0.5.23": "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=7168, K=2048, num_groups=1 with all Ms. It only takes a little time "
+        "(typically 1 sec) if you have run `python3 -m sglang.compile_deep_gemm`. ",
+    },
+    emits=compile_series("deepgemm", "compile"),
+)
+def deepgemm_session(found: re.Match[str]) -> Compiled:
+    """One shape of one kernel, on the first rank of a node; its end has no line. Shapes that are not prepared so compile in silence."""
+    return Compiled("deepgemm", "compile", "_".join(found.groups()))
+
+
+@rule(
+    runtime="sglang",
+    anchor="Triton kernel '",
+    pattern=rf"Triton kernel '([^'\n]{{1,256}})' took {DECIMAL} s to compile after serving started\.",
+    source="Triton kernel '%s' took %.2f s to compile after serving started. ",
+    samples={
+        "sglang 0.5.23": "Triton kernel '_fwd_kernel_extend' took 6.83 s to compile after serving started. Serving-time compilation can stall the "
+        "engine; pre-compile it during engine init.",
+    },
+    since="0.5.23",
+    emits=compile_series("triton", "compile", timed=True),
+)
+def triton_late(found: re.Match[str]) -> CompiledLate:
+    """A Triton kernel compiled once the event loop ran, if it took a second or more; the warm-up request comes after that."""
+    return CompiledLate("triton", "compile", label(found[1]), float(found[2]))
+
+
+@rule(
+    runtime="sglang",
+    anchor=("Running FlashInfer autotune", "FlashInfer autotune completed."),
+    pattern=r"(Running FlashInfer autotune(?: with cache: | \(cache reuse DISABLED |\.\.\.)|FlashInfer autotune completed\.)",
+    source=("Running FlashInfer autotune with cache: %s", "Running FlashInfer autotune...", "FlashInfer autotune completed."),
+    samples={
+        "sglang 0.5.23": "FlashInfer autotune completed.",
+    },
+    emits=compile_series("flashinfer", "autotune", timed=True),
+)
+def flashinfer_tuned(found: re.Match[str]) -> CompileBegan | CompileEnded:
+    """FlashInfer's autotuner in SGLang's words, on all ranks."""
+    return (CompileBegan if found[1].startswith("Running") else CompileEnded)("flashinfer", "autotune", "")
+
+
+@rule(
+    runtime="sglang",
+    anchor="Compiling a graph for ",
+    pattern=rf"Compiling a graph for (?:dynamic|general) shape takes {DECIMAL} s|Compiling a graph for shape (\S{{1,64}}) takes {DECIMAL} s",
+    source=("Compiling a graph for dynamic shape takes %.2f s", "Compiling a graph for shape %s takes %.2f s"),
+    samples={"sglang 0.5.17": "Compiling a graph for dynamic shape takes 12.41 s"},
+    emits=compile_series("inductor", "compile", timed=True),
+)
+def sglang_graph_compiled(found: re.Match[str]) -> Compiled:
+    """Inductor compiled a piece of the prefill graph."""
+    return Compiled("inductor", "compile", label(found[2] or ""), float(found[1] or found[3]))
+
+
+@rule(
+    runtime="sglang",
+    anchor="CuTe DSL ",
+    pattern=r"CuTe DSL (\w{1,32}) kernel compiled: ([\w=, .()]{1,200})",
+    source=("CuTe DSL GDN kernel compiled: N=%s, H=%s", "CuTe DSL KDA kernel compiled: "),
+    samples={
+        "sglang 0.5.17": "CuTe DSL GDN kernel compiled: N=8, H=16, HV=32, K=128, V=128, pool_size=512, small_batch=True, varlen=False"
+    },
+    emits=compile_series("cutedsl", "compile"),
+)
+def cute_compiled(found: re.Match[str]) -> Compiled:
+    """A kernel of linear attention compiled for a shape, when that comes first."""
+    return Compiled("cutedsl", "compile", label(f"{found[1]} {found[2]}"))
+
+
+@rule(
+    runtime="sglang",
+    anchor="Cached JIT module ",
+    pattern=r"Cached JIT module ([\w.-]{1,200}) failed to load; rebuilding\.",
+    source="Cached JIT module %s failed to load; rebuilding.",
+    samples={
+        "sglang 0.5.23": "Cached JIT module sgl_kernel_jit_norm_bf16_4096 failed to load; rebuilding. Got error: undefined symbol: _ZN3foo",
+    },
+    emits=compile_series("nvcc", "recompile"),
+)
+def kernel_rebuilt(found: re.Match[str]) -> Compiled:
+    """The only word of SGLang's own kernels: a cached one is of no use and is built again."""
+    return Compiled("nvcc", "recompile", label(found[1]))

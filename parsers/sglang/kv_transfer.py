@@ -1,0 +1,93 @@
+"""P/D disaggregation in SGLang's words. A transfer that succeeds prints nothing, unless request statistics are logged."""
+
+import re
+
+from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed
+from parsers.rules import Scope, Series, rule
+from parsers.units import DECIMAL, GIB, MIB, MILLISECOND
+
+_REASONS = {
+    "Prefill bootstrap": "bootstrap",
+    "Prefill transfer": "transfer",
+    "Decode handshake": "handshake",
+    "Decode transfer": "transfer",
+}
+
+
+@rule(
+    runtime="sglang",
+    anchor=tuple(f"{what} failed for request rank=" for what in _REASONS),
+    pattern=(
+        r"(Prefill bootstrap|Prefill transfer|Decode handshake|Decode transfer) failed for request rank=\d{1,6} "
+        r"(?:decode_req\.)?req\.rid='[^'\n]{0,256}' (?:decode_req\.)?req\.bootstrap_room=(\d{1,32}|None)"
+        r"( with exception (?:KVTransferError\(bootstrap_room=\d{1,32}\): )?Aborted by AbortReq\.)?[^\n]*+"
+    ),
+    source=(
+        "Prefill bootstrap failed for request rank=%s req.rid=%s req.bootstrap_room=%s",
+        "Prefill transfer failed for request rank=%s req.rid=%s req.bootstrap_room=%s",
+        "Decode handshake failed for request rank=%s decode_req.req.rid=%s decode_req.req.bootstrap_room=%s",
+        "Decode transfer failed for request rank=%s decode_req.req.rid=%s decode_req.req.bootstrap_room=%s",
+    ),
+    samples={
+        "sglang 0.5.2": "Prefill bootstrap failed for request rank=2 req.rid='d3fd6575d3b24b598367fcbdf1bdd21a' req.bootstrap_room=59750980844157"
+        "27586 with exception KVTransferError(bootstrap_room=5975098084415727586): Request 5975098084415727586 timed out after 30"
+        "0.0s in KVPoll.Bootstrapping",
+        "sglang 0.5.4": "Decode transfer failed for request rank=0 decode_req.req.rid='78fde411d57a4d7791b63963eac74968' decode_req.req.bootstrap"
+        "_room=4793981895866140836 with exception KVTransferError(bootstrap_room=4793981895866140836): Aborted by AbortReq.",
+        "sglang 0.5.17": "Decode handshake failed for request rank=1 decode_req.req.rid='3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4' "
+        "decode_req.req.bootstrap_room=6912345678901234567 with exception KVTransferError(bootstrap_room=6912345678901234567): Could not fetch "
+        "bootstrap info for: prefill_dp_rank: 0 prefill_cp_rank: 0 target_tp_rank: 1 and target_pp_rank 0",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_transfer_failures_total", {"reason": reason}) for reason in ("bootstrap", "handshake", "transfer", "aborted")],
+)
+def room_failed(found: re.Match[str]) -> KvRoomFailed:
+    """The end of one request, told by between one rank and all of them. What the other side said is only a hint."""
+    what, room, aborted = found.groups()
+    return KvRoomFailed("aborted" if aborted else _REASONS[what], room)
+
+
+@rule(
+    runtime="sglang",
+    anchor=(
+        "RuntimeError: Page size mismatch: prefill server has ",
+        "RuntimeError: KV cache dtype mismatch: prefill server has ",
+        "RuntimeError: KV layout mismatch: prefill server has ",
+        "RuntimeError: DeepSeek-V4.1 DSpark PD layout mismatch ",
+    ),
+    pattern=r"RuntimeError: (?:(?:Page size|KV cache dtype|KV layout) mismatch: prefill server has |DeepSeek-V4\.1 DSpark PD layout mismatch )",
+    source=("Page size mismatch: prefill server has page_size=", "KV cache dtype mismatch: prefill server has kv_cache_dtype="),
+    samples={
+        "sglang 0.5.17": "RuntimeError: Page size mismatch: prefill server has page_size=64, but decode server has page_size=256. Both servers "
+        "must use the same --page-size value.",
+    },
+    scope=Scope.EXCEPTION,
+    emits=[Series("kv_compatibility_checks_total", {"result": "mismatch"})],
+)
+def pair_mismatch(_: re.Match[str]) -> KvCompatibility:
+    """The decode scheduler dies of it. A check that passes prints nothing."""
+    return KvCompatibility("", "mismatch")
+
+
+@rule(
+    runtime="sglang",
+    anchor="ReqTimeStats(rid=",
+    pattern=(
+        r"ReqTimeStats\(rid=(?!HEALTH_CHECK)[^,\n]{1,256}, bootstrap_room=[1-9]\d{0,31}, [\w=, ]{1,200}type=(?:prefill|decode)\): [^\n]{0,400}?"
+        rf"(?:transfer_speed={DECIMAL} ?GB/s, transfer_total={DECIMAL} ?MB|transfer_duration={DECIMAL}ms)"
+    ),
+    source="ReqTimeStats(",
+    samples={
+        "sglang 0.5.17": "ReqTimeStats(rid=3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4, bootstrap_room=6912345678901234567, input_len=4000, "
+        "cached_input_len=0, output_len=1, attempts=1, type=prefill): bootstrap_duration=12.11ms, queue_duration=3.20ms, "
+        "forward_duration=812.40ms, entry_time=1785736800.123, transfer_speed=11.42 GB/s, transfer_total=1562.25 MB",
+    },
+    emits=[Series("kv_transfers_total"), Series("kv_transfer_bytes_total"), Series("kv_transfer_seconds_total")],
+)
+def request_moved(found: re.Match[str]) -> KvRequestMoved:
+    """One request with --enable-request-time-stats-logging, by the first rank. GB and MB are GiB and MiB."""
+    speed, size, milliseconds = found.groups()
+    if milliseconds:
+        return KvRequestMoved(float(milliseconds) * MILLISECOND, None)
+    moved = float(size) * MIB
+    return KvRequestMoved(moved / (float(speed) * GIB) if float(speed) > 0 else None, moved)

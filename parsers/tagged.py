@@ -1,0 +1,82 @@
+"""SGLang's lines: `[2026-08-03 02:00:00 DP0 TP1] message`, without a level, and uvicorn's behind the same header."""
+
+import re
+from dataclasses import replace
+
+from parsers import access
+from parsers.events import QUOTED, Event, HealthAnswered
+from parsers.header import ALARMING, HEADER, NOBODY, SGLANG_HEADER, UNKNOWN_LEVEL, Head, LogClock, Origin
+from parsers.matching import Matcher
+from parsers.rules import KEY_LENGTH, Scope, dispatch
+
+_SERVER_KEYS = frozenset(("INFO", "WARN", "ERRO", "DEBU", "CRIT"))
+_PROBE = re.compile(r"GET /health(?:_generate)? HTTP/[\d.]+\" 200\b", re.ASCII)
+_RANK_LIMIT = 1024
+# What a warning or an error begins with, where no level tells.
+_FAILURE = re.compile(
+    r"(?:[\w.'-]{1,32}:? ){0,4}?(?:[\w.]{0,64}(?:[Ee]rror|Exception)|[Ff]ailed|[Ff]ailure|[Ff]atal|[Tt]raceback|[Tt]imed out|crashed)\b",
+    re.ASCII,
+)
+
+
+class TaggedLines(Matcher):
+    """Reads the records behind SGLang's header."""
+
+    def __init__(self, year: int, month: int) -> None:
+        """As LogStream."""
+        super().__init__()
+        self.clock = LogClock(year, month)
+        self.own_levels: set[str] = set()
+        """Levels of records behind the engine's own header, not the server's."""
+        self._wrapped_time: str | None = None
+        self._quotes = False
+        """Whether the last record quotes a user: lines without a header may go on with it."""
+        self._tagged_records = dispatch(Scope.RECORD, "sglang")
+        self._tagged_server_lines = dispatch(Scope.BARE, "sglang", whole=True)
+
+    def _tagged_head(self, found: re.Match[str]) -> Head:
+        stamp, tags = found.groups()
+        origin = self._origins.get((tags, ""))
+        if origin is None:
+            if len(self._origins) >= _RANK_LIMIT:
+                origin = NOBODY
+            else:
+                origin = self._origins[tags, ""] = Origin(tags.strip().replace(" ", "_"), "")
+        return Head(origin, UNKNOWN_LEVEL, self.clock.read(stamp), "", None, self._wrapped_time)
+
+    def _tagged_line(self, line: str) -> bool:
+        """Read a line behind SGLang's header; False when there is none."""
+        found = SGLANG_HEADER.match(line) if line.startswith("[") else None
+        if found is None:
+            return False
+        self._tagged_message(line, found.end(), self._tagged_head(found))
+        return True
+
+    def _tagged_message(self, line: str, start: int, head: Head) -> None:
+        """What stands behind the header: a line of uvicorn, which has a level, or a record."""
+        if line[start : start + KEY_LENGTH] in _SERVER_KEYS and (found := HEADER.match(line, start)) and found[4] is None:
+            self.levels[found[3]] += 1
+            self.runtime = self.runtime or "sglang"
+            self._tagged_server_line(line, found.end(), found[3], head)
+        else:
+            self.levels[UNKNOWN_LEVEL] += 1
+            self._tagged_record(line, start, head)
+
+    def _tagged_server_line(self, line: str, start: int, level: str, head: Head) -> None:
+        if self._answer(line, start, head):
+            return
+        request = line.find(access.MARK, start)
+        if request >= 0 and _PROBE.match(line, request + len(access.MARK)):
+            self._emit(HealthAnswered(), head)
+        elif self._match(self._tagged_server_lines, line, start, replace(head, level=level)) is None and level in ALARMING:
+            self.unrecognised[level] += 1
+
+    def _tagged_record(self, line: str, start: int, head: Head) -> Event | None:
+        """A record of SGLang's, whatever its header; what no rule knows stands out when it begins like a failure."""
+        event = self._match(self._tagged_records, line, start, head)
+        self._quotes = event is QUOTED
+        if event is not None:
+            self.own_levels.add("INFO")  # nearly all that is known is: at a higher level there is nothing to see
+        elif self.runtime == "sglang" and _FAILURE.match(line, start):
+            self.unrecognised[UNKNOWN_LEVEL] = self.unrecognised.get(UNKNOWN_LEVEL, 0) + 1
+        return event
