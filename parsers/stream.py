@@ -69,7 +69,6 @@ class LogStream(TaggedLines):
         """`year` and `month` are those of the last line; most headers print no year."""
         super().__init__(year, month)
         self._records = dispatch(Scope.RECORD, "vllm")
-        self._any_records = dispatch(Scope.RECORD)
         self._continuations = dispatch(Scope.CONTINUATION)
         self._exceptions = dispatch(Scope.EXCEPTION)
         self._bare = dispatch(Scope.BARE)
@@ -148,7 +147,7 @@ class LogStream(TaggedLines):
             start = len(text) + 2
             head = heads.get(text)
             if head is None or not bracket:
-                found = header(line) or SGLANG_HEADER.match(line)
+                found = header(line) or (SGLANG_HEADER.match(line) if text[:1] == "[" else None)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
                     prefixes = self._access_prefixes
@@ -198,7 +197,7 @@ class LogStream(TaggedLines):
             return
         headless = self.levels[UNKNOWN_LEVEL]
         first = HEADER.match(parts[0])
-        if (first and first[4]) or SGLANG_HEADER.match(parts[0]):
+        if (first and first[4]) or (parts[0][0] == "[" and SGLANG_HEADER.match(parts[0])):
             self._line(parts[0])  # what stands behind a return in a record is its text
         else:
             for part in parts:
@@ -328,7 +327,7 @@ class LogStream(TaggedLines):
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
-        if self._tagged_line(line):
+        if line[:1] == "[" and self._tagged_line(line):
             return
         if self._quotes:
             self.levels[UNKNOWN_LEVEL] += 1
@@ -367,7 +366,7 @@ class LogStream(TaggedLines):
                 self._match(self._exceptions, each, 0, head)
             self._quotes = False
         else:
-            self._record(first, 0, head, self._any_records)
+            self._record(first, 0, head, dispatch(Scope.RECORD))
             for each in record.lines[1:]:
                 self._further_line(each, 0, head)
         self._glued.clear()  # what looks like a header within an object is text
@@ -407,7 +406,7 @@ class LogStream(TaggedLines):
         )  # fmt: skip
         self.levels[head.level] += 1
         if level:
-            self._record(line, brackets.end(), head, self._any_records)
+            self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
         else:
             self._headerless(line, brackets.start(), head)
 

@@ -32,7 +32,6 @@ class TaggedLines(Matcher):
         self._quotes = False
         """Whether the last record quotes a user: lines without a header may go on with it."""
         self._tagged_records = dispatch(Scope.RECORD, "sglang")
-        self._tagged_server_lines = dispatch(Scope.BARE, "sglang", whole=True)
 
     def _tagged_head(self, found: re.Match[str]) -> Head:
         stamp, tags = found.groups()
@@ -46,7 +45,7 @@ class TaggedLines(Matcher):
 
     def _tagged_line(self, line: str) -> bool:
         """Read a line behind SGLang's header; False when there is none."""
-        found = SGLANG_HEADER.match(line) if line.startswith("[") else None
+        found = SGLANG_HEADER.match(line)
         if found is None:
             return False
         self._tagged_message(line, found.end(), self._tagged_head(found))
@@ -68,7 +67,9 @@ class TaggedLines(Matcher):
         request = line.find(access.MARK, start)
         if request >= 0 and _PROBE.match(line, request + len(access.MARK)):
             self._emit(HealthAnswered(), head)
-        elif self._match(self._tagged_server_lines, line, start, replace(head, level=level)) is None and level in ALARMING:
+            return
+        known = self._match(dispatch(Scope.BARE, "sglang", whole=True), line, start, replace(head, level=level))
+        if known is None and level in ALARMING:
             self.unrecognised[level] += 1
 
     def _tagged_record(self, line: str, start: int, head: Head) -> Event | None:

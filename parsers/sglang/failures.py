@@ -133,16 +133,22 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
 @rule(
     runtime="sglang",
     anchor=(
+        "Exception: Capture cuda graph failed: ",
         "RuntimeError: Initialization failed. Please see the error messages above.",
         "RuntimeError: Not enough memory.",
         "RuntimeError: Loaded weights leave no ",
         "ValueError: Loaded weights leave no ",
     ),
-    pattern=r"(?:Runtime|Value)Error: (?:Not enough memory\. Please try to increase --mem-fraction-static"
-    r"|Loaded weights leave no GPU memory for the KV cache|Initialization failed\. Please see the error messages above\.)",
+    pattern=(
+        r"(?:(?:Runtime|Value)Error: (?:Not enough memory\. Please try to increase --mem-fraction-static"
+        r"|Loaded weights leave no GPU memory for the KV cache|Initialization failed\. Please see the error messages above\.)"
+        r"|Exception: Capture cuda graph failed: )"
+    ),
     source=(
         "Not enough memory. Please try to increase --mem-fraction-static.",
         "Loaded weights leave no GPU memory for the KV cache under ",
+        "Initialization failed. Please see the error messages above.",
+        "Capture cuda graph failed: %s",
     ),
     samples={"sglang 0.5.17": "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."},
     scope=Scope.EXCEPTION,
@@ -187,8 +193,8 @@ def health_check_failed(_: re.Match[str]) -> HealthCheckFailed:
 
 @rule(
     runtime="sglang",
-    anchor=("KV cache pool is full. Retract requests. ", "Decode out of memory happened. "),
-    pattern=r"(?:KV cache pool is full\. Retract requests|Decode out of memory happened)\. #retracted_reqs: (\d{1,9})",
+    anchor="KV cache pool is full. Retract requests. ",
+    pattern=r"KV cache pool is full\. Retract requests\. #retracted_reqs: (\d{1,9})",
     source="KV cache pool is full. Retract requests. ",
     samples={
         "sglang 0.5.17": "KV cache pool is full. Retract requests. #retracted_reqs: 1, #new_tokens_gained: 4096, #new_token_ratio: 0.2000 -> 0.6100",

@@ -9,12 +9,13 @@ from parsers.units import DECIMAL, label
 
 @rule(
     runtime="sglang",
-    anchor="Try DeepGEMM JIT Compiling for <",
-    pattern=r"Try DeepGEMM JIT Compiling for <(\w{1,96})> N=(\d{1,9}), K=(\d{1,9}), num_groups=(\d{1,9})",
-    source="Try DeepGEMM JIT Compiling for ",
+    anchor=("Try DeepGEMM JIT Compiling for <", "DeepGEMM JIT Compiling for <"),
+    pattern=r"(?:Try )?DeepGEMM JIT Compiling for <(\w{1,96})> (?:M=\d{1,9}, )?N=(\d{1,9}), K=(\d{1,9})(?:, num_groups=(\d{1,9}))?",
+    source=("Try DeepGEMM JIT Compiling for ", "DeepGEMM JIT Compiling for <%s> M=%s, N=%s, K=%s. Please wait."),
     samples={
         "sglang 0.4.5": "Try DeepGEMM JIT Compiling for <gemm_fp8_fp8_bf16_nt> N=6144, K=2560, num_groups=1 with all Ms. It only takes a litte "
         "time(Typically 1 sec) if you have run `sglang.compile_deep_gemm`. ",
+        "sglang 0.4.9": "DeepGEMM JIT Compiling for <gemm_fp8_fp8_bf16_nt> M=33, N=6144, K=2560. Please wait.",
         "sglang 0.5.17": "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time "
         "(typically 1 sec) if you have run `python3 -m sglang.compile_deep_gemm`. ",
         "sglang 0.5.23": "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=7168, K=2048, num_groups=1 with all Ms. It only takes a little time "
@@ -24,7 +25,7 @@ from parsers.units import DECIMAL, label
 )
 def deepgemm_session(found: re.Match[str]) -> Compiled:
     """One shape of one kernel, on the first rank of a node; its end has no line. Shapes that are not prepared so compile in silence."""
-    return Compiled("deepgemm", "compile", "_".join(found.groups()))
+    return Compiled("deepgemm", "compile", "_".join(filter(None, found.groups())))
 
 
 @rule(

@@ -169,6 +169,7 @@ def initialisation_failed(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
+    runtime="",
     anchor=("torch.OutOfMemoryError: ", "torch.cuda.OutOfMemoryError: ", "RuntimeError: ", "torch.AcceleratorError: "),
     pattern=(
         r"(?:torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|torch\.AcceleratorError): "
@@ -294,6 +295,7 @@ _CUDA = (
 
 
 @rule(
+    runtime="",
     anchor=("RuntimeError: ", "torch.AcceleratorError: "),
     pattern=(
         rf"(?:RuntimeError|torch\.AcceleratorError): (?:(?:Failed: )?CUDA error[ :][^\n]{{0,400}}?{_CUDA}"
@@ -318,6 +320,7 @@ def cuda_error(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
+    runtime="",
     anchor=("torch.distributed.DistBackendError: ", "RuntimeError: "),
     pattern=r"(?:torch\.distributed\.DistBackendError|RuntimeError): NCCL error\b",
     source=(),  # torch's own wording
@@ -349,6 +352,7 @@ def rpc_timeout(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
+    runtime="",
     anchor=("[Rank ", "[PG "),
     pattern=r"\[(?:PG [\w ()]{1,96} )?Rank \d{1,5}\] Watchdog caught collective operation timeout",
     source=(),  # torch's own wording
@@ -386,6 +390,7 @@ def broadcast_stuck(_: re.Match[str]) -> EngineFailure:
 
 
 @rule(
+    runtime="",
     anchor="OSError: [Errno 98] ",
     pattern=r"OSError: \[Errno 98\] ",
     source=(),  # Python's own wording
@@ -401,6 +406,7 @@ def address_in_use(_: re.Match[str]) -> AddressInUse:
 
 
 @rule(
+    runtime="",
     anchor="[Errno 98] error while attempting to bind on address ",
     pattern=r"\[Errno 98\] error while attempting to bind on address \([^()\n]{1,128}\): [\w ]{1,64}$",
     source=(),  # asyncio's own wording, printed by uvicorn

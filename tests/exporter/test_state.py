@@ -142,7 +142,7 @@ NOT_STATE = {
     "ResumableStream": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "LogStream": {
         "framing", "_records", "_continuations", "_exceptions", "_bare", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
-        "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_any_records", "_tagged_records", "_tagged_server_lines",
+        "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
     "LineBuffer": {"returns", "_rest"},
