@@ -50,10 +50,7 @@ class Engine(SglangHandlers):
         "_totals",
         "_answered_since_ready",
         "_phase_began",
-        "_probes",
-        "_rooms",
-        "_notices",
-        "_judged",
+        "_told",
     )
 
     def __init__(self, faults: Faults, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
@@ -93,7 +90,7 @@ class Engine(SglangHandlers):
         self._totals: dict[str, float] = {}
         self._answered_since_ready = -math.inf
         self._phase_began: dict[tuple[str, str], float] = {}
-        self._judged.clear()
+        self._told.judged.clear()
 
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
@@ -343,7 +340,7 @@ class Engine(SglangHandlers):
         self.evidence.responses(answered)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:
-            self._probes.requests()
+            self._told.probes.requests()
             if self.life.state == "starting" and not (self.life.warmup_failed and answered):
                 return  # the engine's own first request
             if self.life.state == "unknown":

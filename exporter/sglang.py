@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from exporter.batches import Probes, decode_samples, first_stage, prefill_samples
 from exporter.capacity import Capacity
-from exporter.counters import Counters, Folds, RequestSet
+from exporter.counters import Counters, Digest, Folds, RequestSet
 from exporter.interval import IntervalGauges
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
@@ -17,10 +17,26 @@ SGLANG = "sglang"
 _JUDGED_SECONDS = 10.0
 
 
+class Told:
+    """What the lines before told, where that decides what the next one means."""
+
+    STATE = ("rooms", "notices", "probes", "judged")
+
+    def __init__(self, counters: Counters, digest: Digest) -> None:
+        self.rooms = RequestSet(digest)
+        """Requests that failed."""
+        self.notices = Folds()
+        """What all ranks say."""
+        self.probes = Probes(counters)
+        self.judged: dict[str, float] = {}
+        """By engine, when its decode batches last counted as an interval."""
+
+
 class SglangHandlers:
     """The part of an engine that takes SGLang's events."""
 
     counters: Counters
+    digest: Digest
     life: LifeCycle
     jit: JitLedger
     capacity: Capacity
@@ -30,10 +46,7 @@ class SglangHandlers:
 
     def __init__(self) -> None:
         """The engine has its counters already."""
-        self._rooms = RequestSet()
-        self._notices = Folds()
-        self._probes = Probes(self.counters)
-        self._judged: dict[str, float] = {}
+        self._told = Told(self.counters, self.digest)
 
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
         raise NotImplementedError
@@ -80,7 +93,7 @@ class SglangHandlers:
         if self.life.state == "unknown":
             self.life.traffic(head, tokens=False)
         if self.life.state != "starting":  # the warm-up's is no probe
-            self._probes.batch(event, head, self.settings.page)
+            self._told.probes.batch(event, head, self.settings.page)
 
     def _decode_batch(self, event: events.DecodeBatch, head: Head) -> None:
         if not first_stage(head):
@@ -91,15 +104,15 @@ class SglangHandlers:
         works = event.running > 0 and event.rate != 0
         if event.pair and works:
             self.evidence.received(event.running)
-        now, before = head.time, self._judged.get(dp_rank)
+        now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
-            self._judged[dp_rank] = now or 0.0
+            self._told.judged[dp_rank] = now or 0.0
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, event.running, 0.0), head)
         if self.life.state == "unknown" or (works and self.life.state == "stalled"):
             self.life.traffic(head, tokens=works)
 
     def _health_answered(self, event: events.HealthAnswered, head: Head) -> None:
-        self._probes.answered(head)
+        self._told.probes.answered(head)
         if self.life.warmup_failed:
             self.life.traffic(head, tokens=False)
 
@@ -113,12 +126,12 @@ class SglangHandlers:
 
     def _is_news(self, what: str, head: Head) -> bool:
         """Whether no other rank told of it just now."""
-        fold = self._notices.join((what, head.origin.dp_rank), head.origin.who, head.time)
+        fold = self._told.notices.join((what, head.origin.dp_rank), head.origin.who, head.time)
         news, fold.counted = not fold.counted, True
         return news
 
     def _kv_room_failed(self, event: events.KvRoomFailed, head: Head) -> None:
-        if event.request == "None" or self._rooms.is_new(f"{event.reason} {event.request}", head.time):
+        if event.request is None or self._told.rooms.is_new(f"{event.reason} {self.digest.of(event.request)}", head.time):
             self.counters.add("kv_transfer_failures_total", self._connector, event.reason)
         self.evidence.failure(events.KvTransferFailure(self._connector, event.reason, event.request))
 

@@ -287,7 +287,7 @@ class KvRoomFailed(NamedTuple):
     """A rank's word that the KV of one request did not come over. `request` is private; the ranks of an engine tell of one failure."""
 
     reason: str
-    request: str
+    request: str | None
 
 
 class KvRequestMoved(NamedTuple):

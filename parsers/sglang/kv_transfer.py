@@ -44,7 +44,7 @@ _REASONS = {
 def room_failed(found: re.Match[str]) -> KvRoomFailed:
     """The end of one request, told by between one rank and all of them. What the other side said is only a hint."""
     what, room, aborted = found.groups()
-    return KvRoomFailed("aborted" if aborted else _REASONS[what], room)
+    return KvRoomFailed("aborted" if aborted else _REASONS[what], None if room == "None" else room)
 
 
 @rule(

@@ -1,0 +1,354 @@
+"""An SGLang engine from its lines: its life, its pools, its batches, its part in a pair, and its compiles."""
+
+import pytest
+
+from exporter.engine import Engine
+from exporter.faults import Faults
+from exporter.source import Source
+from parsers import LogStream
+
+from .conftest import read
+
+READY = "The server is fired up and ready to roll!"
+WARMUP_FAILED = "Disaggregation warmup failed (mode=decode), status codes: [500]"
+SIGQUIT = "Received sigquit from a child process. It usually means the child failed."
+CRASH = "Scheduler hit an exception: Traceback (most recent call last):"
+PREFILL = (
+    "Prefill batch, #new-seq: 1, #new-token: {new}, #cached-token: {cached}, token usage: 0.00, #running-req: 0, #queue-req: 0, "
+    "#pending-token: 0, cuda graph: False, input throughput (token/s): 1.00"
+)
+DECODE = "Decode batch, #running-req: {running}, #token: 64, token usage: 0.10, {pair}cuda graph: True, gen throughput (token/s): 84.39, #queue-req: 0"
+PAIR = "pre-allocated usage: 0.02, #prealloc-req: 2, #transfer-req: 3, #retracted-req: 1, "
+ROOM = "{what} failed for request rank={rank} {of}req.rid='9c1f' {of}req.bootstrap_room={room} with exception KVTransferError(bootstrap_room=1): x"
+
+
+def tagged(message: str, at: str = "02:00:00", tags: str = "TP0") -> str:
+    """A line of SGLang's."""
+    return f"[2026-08-03 {at}{' ' * bool(tags)}{tags}] {message}"
+
+
+def arguments(at: str = "02:00:00", **given: object) -> str:
+    """The first line of a launch."""
+    given = {"model_path": "/models/m", "api_key": "sk-secret, tp_size=9)", **given}
+    return tagged(f"server_args=ServerArgs({', '.join(f'{key}={value!r}' for key, value in given.items())})", at, "")
+
+
+def answer(request: str = "POST /generate", at: str = "02:00:00", code: int = 200) -> str:
+    """An access line."""
+    return tagged(f'INFO:     10.0.0.7:41022 - "{request} HTTP/1.1" {code} X', at, "")
+
+
+def prefill(at: str = "02:00:00", tags: str = "TP0", *, new: int = 1, cached: int = 0) -> str:
+    """A prefill batch that may be a probe's."""
+    return tagged(PREFILL.format(new=new, cached=cached), at, tags)
+
+
+def decode(at: str = "02:00:00", tags: str = "TP0", *, running: int = 1, pair: str = "") -> str:
+    """A line of the running batch; `pair` are the fields of an engine that decodes what another one prefilled."""
+    return tagged(DECODE.format(running=running, pair=pair), at, tags)
+
+
+def room(what: str, number: int | None = 1, rank: int = 0, at: str = "02:00:00") -> str:
+    """A failed request of a pair."""
+    of = "decode_req." if what.startswith("Decode") else ""
+    return tagged(ROOM.format(what=what, rank=rank, of=of, room=number), at, f"TP{rank}")
+
+
+# -- life --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_engines_own_first_request_is_no_readiness() -> None:
+    """It is answered before the ready line, and counts as tokens all the same."""
+    start = (arguments(), prefill("02:01:00"), answer(at="02:01:01"))
+    reading = read(*start)
+    assert (reading.state, reading.value("engine_ready"), reading.value("prefill_tokens_total", "0", "computed")) == ("starting", 0, 1)
+
+    reading = read(*start, tagged(READY, "02:01:05", ""))
+    assert (reading.state, reading.value("startup_seconds", "total")) == ("serving", 65)
+
+
+def test_a_ready_line_after_a_failed_warmup_is_not_believed() -> None:
+    """Health checks are refused until one of them succeeds."""
+    lines = (arguments(), answer(code=500), tagged(WARMUP_FAILED, tags=""), tagged(READY, tags=""), answer("GET /health", code=503))
+    reading = read(*lines)
+    assert (reading.state, reading.value("engine_ready")) == ("starting", 0)
+    assert reading.value("config_hazards_total", "warmup_incomplete") == 1
+
+    assert read(*lines, answer("GET /health")).value("engine_ready") == 1
+    assert read(*lines, answer()).value("engine_ready") == 1
+    assert read(*lines, arguments("02:05:00"), tagged(READY, "02:06:00", "")).value("engine_ready") == 1
+
+
+def test_a_log_that_begins_late_is_of_a_serving_engine() -> None:
+    """Batches tell that it works."""
+    assert read(decode()).state == "serving"
+    assert read(prefill()).state == "serving"
+
+
+@pytest.mark.parametrize(("nnodes", "node_rank", "state"), [(1, 0, "starting"), (2, 0, "starting"), (2, 1, "worker")])
+def test_a_further_node_never_says_that_it_is_ready(nnodes: int, node_rank: int, state: str) -> None:
+    """Its log is a worker's, also when it prints batches."""
+    reading = read(arguments(nnodes=nnodes, node_rank=node_rank), decode())
+    assert reading.state == state
+
+
+@pytest.mark.parametrize("crash", [(), (tagged(CRASH),)])
+def test_a_child_that_fails_before_readiness_is_a_failed_start(crash: tuple[str, ...]) -> None:
+    """Afterwards it is a death."""
+    reading = read(arguments(), *crash, tagged(SIGQUIT, tags=""))
+    assert (reading.state, reading.value("engine_failures_total", "startup_failed")) == ("failed", 1)
+    assert not reading.value("engine_failures_total", "engine_dead")
+
+    reading = read(arguments(), tagged(READY, tags=""), *crash, tagged(SIGQUIT, tags=""))
+    assert (reading.state, reading.value("engine_failures_total", "engine_dead")) == ("failed", 1)
+
+
+def test_eight_ranks_that_die_are_one_incident() -> None:
+    """Each prints a traceback of its own."""
+    reading = read(*(f"{tagged(CRASH, tags=f'TP{rank}')}\ntorch.OutOfMemoryError: CUDA out of memory. x" for rank in range(8)))
+    assert reading.value("engine_failures_total", "scheduler_exception") == 1
+    assert reading.value("engine_failures_total", "gpu_oom") == 1
+
+
+def test_an_orderly_shutdown_stops_the_engine() -> None:
+    """SIGTERM, mostly."""
+    assert (
+        read(decode(), tagged("SIGTERM received. signum=15 frame=None. Draining requests and shutting down...", tags="")).state == "stopped"
+    )
+
+
+def test_an_engine_without_batch_lines_says_too_little() -> None:
+    """`--log-level warning` leaves nothing but access lines."""
+    assert read(*[answer()] * 20).value("config_hazard_active", "log_level_too_high") == 1
+    assert read(*[answer()] * 19).value("config_hazard_active", "log_level_too_high") is None
+    assert read(decode(), *[answer()] * 50).value("config_hazard_active", "log_level_too_high") is None
+
+
+def test_arguments_are_read_as_arguments() -> None:
+    """What stands in a key's text, or in another object, is none; secrets are nowhere."""
+    reading = read(arguments(tp_size=4, hooks={"dp_size": 7}, speculative_algorithm="EAGLE", speculative_num_draft_tokens=4))
+    assert reading.series("engine_parallel_size") == {("tp",): 4}
+    assert reading.series("spec_draft_length") == {("eagle",): 3}
+    assert "sk-secret" not in repr(list(reading.source.samples(None)))
+
+
+# -- pools -------------------------------------------------------------------------------------------------------------
+
+POOL = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: {}, K size: 1.00 GB, V size: 1.00 GB"
+
+
+def test_the_draft_models_pool_is_no_second_one() -> None:
+    """The first word of a rank is the target's."""
+    reading = read(*(tagged(POOL.format(tokens), tags=f"TP{rank}") for tokens in (409600, 409601) for rank in range(2)))
+    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 409600}
+    assert reading.series("kv_cache_size_bytes") == {("TP0",): 2 * 2**30, ("TP1",): 2 * 2**30}
+
+
+def test_a_new_size_replaces_the_first() -> None:
+    """After graph capture, on each rank; the address space reserved before is none."""
+    lines = [
+        tagged("KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 999999, K size: 9.00 GB, V size: 9.00 GB"),
+        tagged(POOL.format(409600)),
+        tagged("Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 399360, KV size: 20.00 GB, avail mem=3.20 GB"),
+    ]
+    reading = read(*lines)
+    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 399360}
+    assert reading.series("kv_cache_size_bytes") == {("TP0",): 20 * 2**30}
+
+
+def test_pools_of_windows_and_states_are_told_apart() -> None:
+    """Bytes add up, and a state's slots are no tokens."""
+    reading = read(
+        tagged("Full " + POOL.format(409600)),
+        tagged("SWA " + POOL.format(40960)),
+        tagged("SWAKVPool mem usage: 4.00 GB, swa size: 40960, full size: 409600"),
+        tagged("Mamba Cache is allocated. max_mamba_cache_size: 512, conv_state size: 0.50GB, ssm_state size: 8.00GB "),
+    )
+    assert reading.series("kv_cache_size_tokens") == {("0", "full"): 409600, ("0", "swa"): 40960}
+    assert reading.series("kv_cache_size_bytes") == {("TP0",): 4 * 2**30}
+    assert reading.series("state_cache_slots") == {("0",): 512}
+
+
+def test_the_ceilings_name_a_pool_that_nothing_else_told_of() -> None:
+    """And a prefill step takes a chunk, unless prompts are not chunked."""
+    told = "max_total_num_tokens=800, chunked_prefill_size={}, max_prefill_tokens=16384, max_running_requests=33, context_len=400, available_gpu_mem=1.00 GB"
+    reading = read(tagged(told.format(-1)))
+    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 800}
+    assert (reading.value("kv_cache_max_concurrency", "0"), reading.value("max_batched_tokens")) == (2, 16384)
+
+    reading = read(arguments(max_running_requests=64), tagged(POOL.format(800)), tagged(told.format(8192)))
+    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 800}
+    assert (reading.value("max_running_requests"), reading.value("max_batched_tokens")) == (33, 8192)
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_first_pipeline_stage_counts() -> None:
+    """Each stage prints the same batches."""
+    reading = read(*(prefill(tags=f"PP{stage} TP0", new=512) for stage in range(4)), decode(tags="PP1 TP0", running=7))
+    assert reading.value("prefill_tokens_total", "0", "computed") == 512
+    assert reading.series("requests_running") == {("0",): 0}
+
+
+def test_a_value_stays_until_its_own_line_is_old() -> None:
+    """Prefill and decode batches have different fields, and an idle engine prints none."""
+    source = Source("sglang", year=2026)
+    source.feed((decode(running=5, pair=PAIR) + "\n").encode(), arrival=1000.0)
+    source.feed((prefill("02:01:30") + "\n").encode(), arrival=1090.0)
+
+    def told(now: float) -> set[str]:
+        return {each.family for each in source.samples(now) if each.family in ("generation_tokens_per_second", "prompt_tokens_per_second")}
+
+    assert told(1100.0) == {"generation_tokens_per_second", "prompt_tokens_per_second"}
+    assert told(1300.0) == {"prompt_tokens_per_second"}
+    assert told(1500.0) == set()
+
+
+@pytest.mark.parametrize(
+    ("lines", "probes"),
+    [
+        ([prefill(at="02:00:01"), answer("GET /health", "02:00:02")], 1),
+        ([prefill(at="02:00:01", new=256), answer("GET /health_generate", "02:00:02")], 1),
+        ([prefill(at="02:00:01"), answer("GET /health", "02:00:09")], 0),
+        ([prefill(at="02:00:01"), answer(at="02:00:02"), answer("GET /health", "02:00:02")], 0),
+        ([prefill(at="02:00:01"), answer("GET /health", "02:00:02", 503)], 0),
+        ([prefill(at="02:00:01", cached=16), answer("GET /health", "02:00:02")], 0),
+        ([prefill(at="02:00:01", new=250), answer("GET /health", "02:00:02")], 0),
+        ([answer("GET /health", "02:00:02"), prefill(at="02:00:02")], 0),
+        ([prefill(at="02:00:01"), answer("GET /health", "02:00:02"), answer("GET /health", "02:00:02")], 1),
+        ([prefill("02:00:01", "DP0 TP0"), prefill("02:00:01", "DP1 TP4"), answer("GET /health", "02:00:02")], 1),
+    ],
+    ids=["probe", "page", "late", "request", "refused", "cached", "odd", "before", "two-answers", "two-ranks"],
+)
+def test_a_probe_is_a_small_batch_and_its_answer(lines: list[str], probes: int) -> None:
+    """Without other traffic between them."""
+    assert read(*lines).value("probe_batches_total") == probes
+
+
+def test_a_known_page_size_tells_probes_better() -> None:
+    """A request of 256 tokens is none, where a page has 64."""
+    probe = (tagged(READY, tags=""), prefill(at="02:00:01", new=256), answer("GET /health", "02:00:02"))
+    assert read(arguments(page_size=64), *probe).value("probe_batches_total") == 0
+    assert read(arguments(page_size=256), *probe).value("probe_batches_total") == 1
+
+
+def test_ranks_tell_of_one_retraction() -> None:
+    """A rank that says it again means another one."""
+    told = "KV cache pool is full. Retract requests. #retracted_reqs: 2, #new_tokens_gained: 8192, #new_token_ratio: 0.4120 -> 0.7015"
+    reading = read(*(tagged(told, tags=f"TP{rank}") for rank in range(4)), tagged(told, "02:00:01"), tagged(told, tags="DP1 TP4"))
+    assert reading.series("requests_retracted_total") == {("0",): 4, ("1",): 2}
+
+
+# -- pairs -------------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_tell_of_one_failed_room() -> None:
+    """A room may fail in two ways, and a request without a room is one of its own."""
+    reading = read(
+        *(room("Decode transfer", rank=rank) for rank in range(4)),
+        room("Decode transfer", at="02:05:00"),
+        room("Decode transfer", 2),
+        room("Decode handshake"),
+        room("Prefill bootstrap"),
+        room("Prefill transfer", None),
+        room("Prefill transfer", None),
+    )
+    assert reading.series("kv_transfer_failures_total") == {
+        ("unknown", "transfer"): 4,
+        ("unknown", "handshake"): 1,
+        ("unknown", "bootstrap"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "role", "verdict_"),
+    [
+        ([decode()], "none", "not_disaggregated"),
+        ([decode(pair=PAIR)], "decode", "unproven"),
+        ([prefill().replace("#pending-token: 0", "#pending-token: 0, #bootstrap-req: 0, #inflight-req: 0")], "prefill", "not_judged"),
+        ([arguments(disaggregation_mode="decode", disaggregation_transfer_backend="nixl")], "decode", "unproven"),
+        ([arguments(disaggregation_mode="prefill", disaggregation_transfer_backend="nixl")], "prefill", "not_judged"),
+        ([arguments(disaggregation_mode="null", disaggregation_transfer_backend="mooncake")], "none", "not_disaggregated"),
+        ([prefill()], "unknown", "not_judged"),
+    ],
+)
+def test_the_role_is_in_the_arguments_and_in_the_batches(lines: list[str], role: str, verdict_: str) -> None:
+    """Only an engine of a pair prints its queues."""
+    reading = read(*lines)
+    assert reading.value("pd_role", role) == 1
+    assert reading.verdict == verdict_
+
+
+def test_a_decoding_engine_that_generates_has_connected() -> None:
+    """It cannot prefill itself. One failed room is no failing transport, many are."""
+    rooms = [room("Decode transfer", number, at="02:00:20") for number in range(1, 10)]
+    assert read(decode(pair=PAIR, running=9), rooms[0], decode("02:00:30", pair=PAIR)).verdict == "unproven"
+    assert read(decode(pair=PAIR, running=9), *rooms, decode("02:00:30", pair=PAIR)).verdict == "transport_failing"
+    assert read(arguments(disaggregation_mode="decode", disaggregation_transfer_backend="nixl"), *rooms).verdict == "never_connected"
+
+
+def test_request_statistics_prove_transfers() -> None:
+    """With --enable-request-time-stats-logging; a health check's is no transfer."""
+    told = "ReqTimeStats(rid={}, bootstrap_room={}, input_len=400, cached_input_len=0, output_len=1, attempts=1, type=decode): "
+    took = "bootstrap_duration=1.00ms, alloc_wait_duration=1.00ms, transfer_duration=250.00ms, queue_duration=1.00ms"
+    reading = read(
+        arguments(disaggregation_mode="decode", disaggregation_transfer_backend="nixl"),
+        tagged(told.format("9c1f", 7) + took),
+        tagged(told.format("HEALTH_CHECK_0b5f", 0) + took),
+        decode(pair=PAIR),
+    )
+    assert reading.series("kv_transfers_total") == {("0", "nixl"): 1}
+    assert reading.series("kv_transfer_seconds_total") == {("0", "nixl"): 0.25}
+    assert reading.verdict == "proven"
+
+
+# -- compiles ----------------------------------------------------------------------------------------------------------
+
+LATE = "Triton kernel '_fwd_kernel' took 6.83 s to compile after serving started. Serving-time compilation can stall the engine"
+
+
+@pytest.mark.parametrize(
+    ("before", "phase"),
+    [([], "serving"), ([arguments()], "startup"), ([arguments(), tagged(READY, tags="")], "serving")],
+)
+def test_serving_started_means_the_event_loop(before: list[str], phase: str) -> None:
+    """Between a start and the ready line it is the engine's own first request that compiles."""
+    assert read(*before, tagged(LATE)).series("jit_events_total")["triton", "compile", phase] == 1
+
+
+def test_a_capture_after_readiness_is_a_compile() -> None:
+    """Before, it is a phase of the start."""
+    end = "Capture target decode CUDA graph end. elapsed=3.00 s, mem usage=1.00 GB, avail mem=28.33 GB."
+    reading = read(arguments(), tagged(end), tagged(READY, tags=""))
+    assert reading.value("startup_seconds", "graph_capture") == 3
+    assert ("cudagraph", "capture", "serving") not in reading.series("jit_events_total")
+
+    reading = read(arguments(), tagged(READY, tags=""), tagged(end))
+    assert reading.value("startup_seconds", "graph_capture") is None
+    assert reading.value("jit_events_total", "cudagraph", "capture", "serving") == 1
+
+
+def test_a_summary_stands_in_for_missing_lines() -> None:
+    """The phases' own lines are by rank, and better."""
+    told = tagged(
+        "Engine startup timings (s): load_weight=26.30, kv_cache_allocation=1.22, scheduler_e2e=848.90, "
+        "cuda_graph={target_prefill=1.00, target_decode=2.00, draft_extend=4.00}, tokenizer_e2e=854.21",
+        tags="",
+    )
+    weights = tagged("Load weight end. elapsed=20.00 s, type=M, avail mem=71.33 GB, mem usage=21.88 GB.")
+    assert read(weights, told).series("startup_seconds") == {
+        ("load_weights",): 20.0,
+        ("kv_profile",): 1.22,
+        ("graph_capture",): 3.0,
+        ("graph_capture_draft",): 4.0,
+    }
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def test_hot_objects_have_few_attributes() -> None:
+    """CPython finds up to 30 attributes of an object at once; with more a log takes a tenth longer."""
+    assert len(vars(LogStream(2026))) <= 30
+    assert len(vars(Engine(Faults("x")))) <= 30
