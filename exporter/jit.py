@@ -121,8 +121,11 @@ class JitLedger:
         self._took(event.backend, begun.fold, (head.time or 0.0) - begun.began)
 
     def took(self, event: CompileTook, head: Head) -> None:
-        """The duration of a compile that this process told before."""
-        if waiting := self._untimed.get((head.origin.who, event.backend)):
+        """The duration of a compile that this process told before; a progress bar has no process."""
+        who = head.origin.who
+        if event.of_a_bar and not who:
+            who = next((name for (name, backend), folds in self._untimed.items() if backend == event.backend and folds), "")
+        if waiting := self._untimed.get((who, event.backend)):
             self._took(event.backend, waiting.popleft(), event.seconds)
 
     def cache(self, event: CompileCache, head: Head) -> None:

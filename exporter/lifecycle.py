@@ -127,6 +127,8 @@ class LifeCycle:
         self._incidents[kind] = now
         if kind in _ENDING:
             self.state = "failed"
+        elif kind == "watchdog_timeout" and self.state == "serving":
+            self.state = "stalled"
         if before is None or abs(now - before) > INCIDENT_SECONDS:
             self._counters.add("engine_failures_total", kind)
 
@@ -160,6 +162,7 @@ class LifeCycle:
 
     def finished(self, event: PhaseFinished, head: Head) -> None:
         """A phase of one rank ended."""
+        self._engine_core_seen = True
         if event.seconds is not None:
             self._took(event.phase, head.origin.who, event.seconds)
         if event.compile_seconds is not None:

@@ -90,8 +90,8 @@ class SglangHandlers:
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
         if event.queues.keys() & {"bootstrap", "inflight"}:
             self.settings.pair_seen("prefill")
-        if self.life.state == "unknown":
-            self.life.traffic(head, tokens=False)
+        if self.life.state in ("unknown", "stalled"):
+            self.life.traffic(head, tokens=True)
         if self.life.state != "starting":  # the warm-up's is no probe
             self._told.probes.batch(event, head, self.settings.page)
 

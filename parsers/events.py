@@ -400,10 +400,14 @@ class CompileEnded(NamedTuple):
 
 
 class CompileTook(NamedTuple):
-    """The duration of the last `Compiled` of this process and backend, printed on a line of its own."""
+    """The duration of the last `Compiled` of this process and backend, printed on a line of its own.
+
+    A progress bar does not tell whose it is: it is of whichever process has a compile without a duration.
+    """
 
     backend: str
     seconds: float
+    of_a_bar: bool = False
 
 
 class CompileCache(NamedTuple):

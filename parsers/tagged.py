@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event, HealthAnswered
+from parsers.events import QUOTED, HealthAnswered
 from parsers.header import ALARMING, HEADER, NOBODY, SGLANG_HEADER, UNKNOWN_LEVEL, Head, LogClock, Origin
 from parsers.matching import Matcher
 from parsers.rules import KEY_LENGTH, Scope, dispatch
@@ -72,12 +72,13 @@ class TaggedLines(Matcher):
         if known is None and level in ALARMING:
             self.unrecognised[level] += 1
 
-    def _tagged_record(self, line: str, start: int, head: Head) -> Event | None:
+    def _tagged_record(self, line: str, start: int, head: Head) -> None:
         """A record of SGLang's, whatever its header; what no rule knows stands out when it begins like a failure."""
         event = self._match(self._tagged_records, line, start, head)
         self._quotes = event is QUOTED
         if event is not None:
             self.own_levels.add("INFO")  # nearly all that is known is: at a higher level there is nothing to see
-        elif self.runtime == "sglang" and _FAILURE.match(line, start):
+        elif self.runtime != "sglang":  # the header is any program's that prints a time in brackets
+            event = self._match(dispatch(Scope.BARE, whole=True), line, start, head)
+        elif _FAILURE.match(line, start):
             self.unrecognised[UNKNOWN_LEVEL] = self.unrecognised.get(UNKNOWN_LEVEL, 0) + 1
-        return event

@@ -29,6 +29,10 @@ RECOVERED = "Recovered from KV load failure: 1 request(s) rescheduled (4096 toke
 AROUND = {
     "attention_compiled": (CORE.format("12:14", "JIT compiling decode_q8kv4"), ""),
     "broadcast_stuck": (READY, ""),
+    "deepgemm_warmed": (
+        TAGGED + "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=7168, K=2048, num_groups=1 with all Ms.\n",
+        "",
+    ),
     "draft_capture_began": ("", CORE.format("12:19", "Graph capturing finished in 46 secs, took 2.31 GiB")),
     "hybrid_allocator": (
         CORE.format("12:14", "vLLM server version 0.26.0, serving model m") + CORE.format("12:14", DECODE),

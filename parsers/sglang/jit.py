@@ -2,8 +2,8 @@
 
 import re
 
-from parsers.events import CompileBegan, Compiled, CompiledLate, CompileEnded
-from parsers.rules import compile_series, rule
+from parsers.events import CompileBegan, Compiled, CompiledLate, CompileEnded, CompileTook
+from parsers.rules import Scope, Series, compile_series, rule
 from parsers.units import DECIMAL, label
 
 
@@ -26,6 +26,24 @@ from parsers.units import DECIMAL, label
 def deepgemm_session(found: re.Match[str]) -> Compiled:
     """One shape of one kernel, on the first rank of a node; its end has no line. Shapes that are not prepared so compile in silence."""
     return Compiled("deepgemm", "compile", "_".join(filter(None, found.groups())))
+
+
+@rule(
+    runtime="sglang",
+    anchor="DeepGEMM warmup: 100%",
+    pattern=r"DeepGEMM warmup: 100%\|[^|\n]{0,400}\| \d{1,9}/\d{1,9} \[(?:(\d{1,3}):)?(\d\d):(\d\d)<[^\]\n]{0,64}\]",
+    source="DeepGEMM warmup",
+    samples={
+        "sglang 0.5.17": "DeepGEMM warmup: 100%|██████████| 16384/16384 [01:47<00:00, 152.88it/s]",
+        "sglang 0.5.23": "DeepGEMM warmup: 100%|██████████| 16384/16384 [00:33<00:00, 488.12it/s]",
+    },
+    scope=Scope.BARE,
+    emits=[Series("jit_seconds_total", {"backend": "deepgemm", "phase": phase}) for phase in ("startup", "serving")],
+)
+def deepgemm_warmed(found: re.Match[str]) -> CompileTook:
+    """The session's progress bar at its end: the only word of how long it took."""
+    hours, minutes, seconds = found.groups()
+    return CompileTook("deepgemm", int(hours or 0) * 3600.0 + int(minutes) * 60.0 + int(seconds), of_a_bar=True)
 
 
 @rule(

@@ -317,6 +317,24 @@ def test_serving_started_means_the_event_loop(before: list[str], phase: str) -> 
     assert read(*before, tagged(LATE)).series("jit_events_total")["triton", "compile", phase] == 1
 
 
+def test_a_bar_tells_how_long_deepgemm_took() -> None:
+    """Of the rank that said what it compiles; a bar that stands alone is nobody's."""
+    compiling = "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time"
+    bar = "\rDeepGEMM warmup:  48%|████▊     | 7864/16384 [00:51<00:55, 152.9it/s]\rDeepGEMM warmup: 100%|██████████| 16384/16384 [1:01:47<00:00, 4.4it/s]"
+    reading = read(decode(), tagged(compiling), bar)
+    assert reading.value("jit_seconds_total", "deepgemm", "serving") == 3707
+    assert read(decode(), bar).value("jit_seconds_total", "deepgemm", "serving") == 0
+
+
+def test_a_watchdog_that_only_reports_tells_of_a_stall() -> None:
+    """The engine is back with its next batch."""
+    soft = tagged("Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=True)")
+    assert read(decode(), soft).state == "stalled"
+    assert read(decode(), soft, decode()).state == "serving"
+    assert read(decode(), soft, prefill()).state == "serving"
+    assert read(decode(), soft).value("engine_failures_total", "watchdog_timeout") == 1
+
+
 def test_a_capture_after_readiness_is_a_compile() -> None:
     """Before, it is a phase of the start."""
     end = "Capture target decode CUDA graph end. elapsed=3.00 s, mem usage=1.00 GB, avail mem=28.33 GB."
