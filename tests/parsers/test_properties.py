@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsers.events import HttpResponses
-from tests.parsers.reading import DATA, HANDSHAKE_FAILED, JIT, KV_TRANSFER, LOGO, MISMATCH, SPEC, STATS, Reading, header, read
+from tests.conftest import DATA as REAL_LOGS
+from tests.parsers.reading import DATA, HANDSHAKE_FAILED, JIT, KV_TRANSFER, LOGO, MISMATCH, SPEC, STATS, TAGGED, Reading, header, read
 
 LOGS = {path.stem: path.read_bytes() for path in sorted(DATA.glob("*.log"))}
+LOGS |= {f"sglang-{name}": (REAL_LOGS / "sglang-0.5.17" / f"rendered-{name}.log").read_bytes() for name in ("pd-decode", "failures")}
 
 few = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 many = settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -39,7 +41,7 @@ def _cut(data: bytes, places) -> list[bytes]:
 
 def test_the_logs_have_something_to_tell():
     """Each of them has events of several kinds."""
-    assert len(LOGS) == 5
+    assert len(LOGS) == 7
     for name, (found, *_) in WHOLE.items():
         assert len({told.partition("(")[0] for told, *_ in found}) >= 5, name
 
@@ -87,6 +89,13 @@ LINES = [
     '(APIServer pid=1) INFO:     10.42.3.17:41022 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): TileLang begins to compile kernel `hc_pre` with `out_idx=None`",
     "E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] genNotif: remote agent was disconnected",
+    TAGGED
+    + "Decode batch, #running-req: 5, #token: 1234, token usage: 0.12, cuda graph: True, gen throughput (token/s): 200.00, #queue-req: 0",
+    TAGGED + "Prefill batch, #new-seq: 1, #new-token: 9, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0",
+    "[2026-08-03 02:00:00] The server is fired up and ready to roll!",
+    TAGGED + "KV Cache is allocated. #tokens: 409600, KV size: 24.00 GB",
+    TAGGED + "Decode transfer failed for request rank=0 decode_req.req.rid='9c1f' decode_req.req.bootstrap_room=7",
+    '[2026-08-03 02:00:00] INFO:     10.244.3.1:41000 - "GET /health HTTP/1.1" 200 OK',
     "\x1b[1;36m(APIServer pid=1)\x1b[0;0m INFO 07-14 03:12:07 [loggers.py:123] " + STATS,
 ]
 KINDS = [read(line + "\n").kinds for line in LINES]
@@ -94,6 +103,8 @@ PREFIXES = [
     "",
     header(),
     header("plugin.py:1"),
+    TAGGED,
+    "[2026-08-03T02:00:00.703Z] ",
     "(Worker_TP3 pid=455) ",
     "INFO:     ",
     "decode-0/",
