@@ -13,8 +13,8 @@ _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\
 _TIMESTAMPS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} [\w./@-]{1,64}(?:\[\d{1,10}\])?: ", re.ASCII)
-# engine-1  | message
-_COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,62} +\| ", re.ASCII)
+# engine-1  | message, and [engine]  | message
+_COMPOSE = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,62}|\[[A-Za-z0-9][\w.-]{0,62}\]) +\| ", re.ASCII)
 # kubectl logs --prefix: [pod/decode-0/engine] message; stern: decode-0 engine message, where a header follows
 _KUBECTL = re.compile(r"\[pod/[\w.-]{1,253}/[\w.-]{1,63}\] ", re.ASCII)
 _STERN = re.compile(

@@ -329,6 +329,8 @@ class LogStream(TaggedLines):
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
         if line[:1] == "[" and self._tagged_line(line):
             return
+        if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
+            return  # behind Ray's prefix
         if self._quotes:
             self.levels[UNKNOWN_LEVEL] += 1
         elif "] " in line and (header := late_header(line)):

@@ -6,7 +6,6 @@ from parsers.events import EngineFailure, HealthCheckFailed, Retracted, Truncate
 from parsers.rules import Scope, Series, rule
 
 _LINE = Scope.RECORD | Scope.BARE
-_EXCEPTION = Scope.EXCEPTION | Scope.RECORD
 
 
 def _failure(*kinds: str) -> list[Series]:
@@ -115,14 +114,18 @@ def watchdog_timeout(_: re.Match[str]) -> EngineFailure:
 
 @rule(
     runtime="sglang",
-    anchor=("Prefill out of memory.", "Decode out of memory.", "Out of memory. Try to lower your batch size."),
-    pattern=r"(?:Prefill out|Decode out|Out) of memory\. Try to lower your batch size\.",
+    anchor=tuple(
+        f"{error}{what}"
+        for what in ("Prefill out of memory.", "Decode out of memory.", "Out of memory. Try to lower your batch size.")
+        for error in ("", "RuntimeError: ")
+    ),
+    pattern=r"(?:RuntimeError: )?(?:Prefill out|Decode out|Out) of memory\. Try to lower your batch size\.",
     source=("Prefill out of memory. Try to lower your batch size.", "Decode out of memory. Try to lower your batch size."),
     samples={
         "sglang 0.5.17": "Prefill out of memory. Try to lower your batch size.",
         "sglang 0.5.23": "Decode out of memory. Try to lower your batch size.",
     },
-    scope=_LINE,
+    scope=_LINE | Scope.EXCEPTION,
     emits=_failure("kv_pool_exhausted"),
 )
 def pool_exhausted(_: re.Match[str]) -> EngineFailure:

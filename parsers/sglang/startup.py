@@ -180,11 +180,14 @@ def fired_up(_: re.Match[str]) -> EngineReady:
 
 @rule(
     runtime="sglang",
-    anchor="Disaggregation warmup failed ",
-    pattern=r"Disaggregation warmup failed \(mode=\w{1,32}\), status codes: ",
-    source="Disaggregation warmup failed (mode=%s), status codes: %s",
-    samples={"sglang 0.5.17": "Disaggregation warmup failed (mode=decode), status codes: [500]"},
-    since="0.5.17",
+    anchor=("Disaggregation warmup failed ", "Prefill disaggregation mode warm Up Failed, "),
+    pattern=r"(?:Disaggregation warmup failed \(mode=\w{1,32}\), status codes|Prefill disaggregation mode warm Up Failed, status code): ",
+    source=("Disaggregation warmup failed (mode=%s), status codes: %s", "Prefill disaggregation mode warm Up Failed, status code: "),
+    samples={
+        "sglang 0.5.3": "Prefill disaggregation mode warm Up Failed, status code: 500",
+        "sglang 0.5.17": "Disaggregation warmup failed (mode=decode), status codes: [500]",
+    },
+    since="0.5.3",
     emits=[Series("config_hazards_total", {"kind": "warmup_incomplete"})],
 )
 def pair_warmup_failed(_: re.Match[str]) -> WarmupFailed:
