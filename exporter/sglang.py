@@ -108,6 +108,7 @@ class SglangHandlers:
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, event.running, 0.0), head)
+        self.evidence.quiet_since = head.time  # until the next line: an idle engine prints none
         if self.life.state == "unknown" or (works and self.life.state == "stalled"):
             self.life.traffic(head, tokens=works)
 

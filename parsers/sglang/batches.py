@@ -53,6 +53,8 @@ def _named(fields: dict[str, float], names: dict[str, str]) -> dict[str, float]:
     samples={
         "sglang 0.4.2": "Prefill batch. #new-seq: 2, #new-token: 632, #cached-token: 126, cache hit rate: 80.75%, token usage: 0.00, #running-req: "
         "0, #queue-req: 0",
+        "sglang 0.5.3": "Prefill batch. #new-seq: 1, #new-token: 103, #cached-token: 1, token usage: 0.00, #running-req: 0, #queue-req: 0, "
+        "#prealloc-req: 2, #inflight-req: 1, ",
         "sglang 0.4.9": "Prefill batch. #new-seq: 1, #new-token: 256, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0",
         "sglang 0.5.12": "Prefill batch, #new-seq: 1, #new-token: 1, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, "
         "#prealloc-req: 35, #inflight-req: 1, cuda graph: False, input throughput (token/s): 5.19",
@@ -86,6 +88,8 @@ def prefill_batch(found: re.Match[str]) -> PrefillBatch:
     pattern="Decode batch" + _BODY,
     source=("#running-req: %s", "gen throughput (token/s): %.2f"),
     samples={
+        "sglang 0.5.3": "Decode batch. #running-req: 1, #token: 137, token usage: 0.00, pre-allocated usage: 0.00, #prealloc-req: 0, "
+        "#transfer-req: 1, #retracted-req: 0, cuda graph: True, gen throughput (token/s): 1.06, #queue-req: 0, ",
         "sglang 0.4.9": "Decode batch. #running-req: 2, #token: 700, token usage: 0.01, accept len: 2.41, cuda graph: True, gen throughput "
         "(token/s): 88.12, #queue-req: 0",
         "sglang 0.5.17": "Decode batch, #running-req: 5, #token: 1234, token usage: 0.12, pre-allocated usage: 0.02, #prealloc-req: 2, "

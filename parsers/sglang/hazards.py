@@ -37,3 +37,19 @@ def fp8_without_scales(_: re.Match[str]) -> Hazard:
 def no_chat_template(_: re.Match[str]) -> Hazard:
     """Chat requests are rendered without the model's own markers."""
     return Hazard("chat_template_missing")
+
+
+@rule(
+    runtime="sglang",
+    anchor="DSpark gamma mismatch: ",
+    pattern=r"DSpark gamma mismatch: using gamma=(\d{1,9}) \(from speculative_num_draft_tokens=\d{1,9}\) but draft config block_size=(\d{1,9})",
+    source="DSpark gamma mismatch: using gamma=%s (from speculative_num_draft_tokens=%s) but draft config block_size=%s.",
+    samples={
+        "sglang 0.5.17": "DSpark gamma mismatch: using gamma=7 (from speculative_num_draft_tokens=8) but draft config block_size=5.",
+    },
+    since="0.5.17",
+    emits=[Series("config_hazards_total", {"kind": "draft_length_mismatch"})],
+)
+def gamma_mismatch(_: re.Match[str]) -> Hazard:
+    """The draft model was trained for blocks of another length."""
+    return Hazard("draft_length_mismatch")

@@ -288,6 +288,13 @@ def test_a_decoding_engine_that_generates_has_connected() -> None:
     assert read(arguments(disaggregation_mode="decode", disaggregation_transfer_backend="nixl"), *rooms).verdict == "never_connected"
 
 
+def test_an_engine_without_batches_is_idle() -> None:
+    """After five minutes by the log's clock, which its probes move on."""
+    assert read(decode(pair=PAIR), answer("GET /health", "02:04:59")).verdict == "unproven"
+    assert read(decode(pair=PAIR), answer("GET /health", "02:05:00")).verdict == "idle"
+    assert read(decode(pair=PAIR), answer("GET /health", "02:05:00"), decode("02:05:01", pair=PAIR)).verdict == "unproven"
+
+
 def test_request_statistics_prove_transfers() -> None:
     """With --enable-request-time-stats-logging; a health check's is no transfer."""
     told = "ReqTimeStats(rid={}, bootstrap_room={}, input_len=400, cached_input_len=0, output_len=1, attempts=1, type=decode): "
