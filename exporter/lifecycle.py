@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from exporter.counters import Counters, Digest, Folds, Sample
+from exporter.counters import FOLD_SECONDS, Counters, Digest, Folds, Sample
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
 from parsers.header import Head
 
@@ -68,6 +68,8 @@ class LifeCycle:
         Lines of other processes within one start belong to it, and so does what was said before the log's first start line.
         """
         line = (event.line, head.origin.process)
+        if event.complete and line in self._start_lines and self._just_began(head):
+            return False  # SGLang within another program prints its arguments twice
         # Any further engine core may belong to the start before (data parallel); an API server or a first start line may not.
         known = not self._start_lines or event.line == "api_server"
         replaces = line in self._start_lines or (known and self.state in ("serving", "stalled", "stopped", "failed"))
@@ -131,6 +133,10 @@ class LifeCycle:
             self.state = "stalled"
         if before is None or abs(now - before) > INCIDENT_SECONDS:
             self._counters.add("engine_failures_total", kind)
+
+    def _just_began(self, head: Head) -> bool:
+        began = self.started.time if self.started and self.state == "starting" and not self._phases else None
+        return began is not None and head.time is not None and 0 <= head.time - began <= FOLD_SECONDS
 
     @property
     def _never_ready(self) -> bool:

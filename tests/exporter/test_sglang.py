@@ -79,6 +79,13 @@ def test_a_ready_line_after_a_failed_warmup_is_not_believed() -> None:
     assert read(*lines, arguments("02:05:00"), tagged(READY, "02:06:00", "")).value("engine_ready") == 1
 
 
+def test_arguments_that_are_printed_twice_are_one_start() -> None:
+    """An engine within another program does so; a start that fails takes longer."""
+    assert read(arguments(), arguments("02:00:01")).value("engine_starts_total") == 1
+    assert read(arguments(), arguments("02:00:09")).value("engine_starts_total") == 2
+    assert read(arguments(), tagged(READY, tags=""), arguments("02:00:01")).value("engine_starts_total") == 2
+
+
 def test_a_log_that_begins_late_is_of_a_serving_engine() -> None:
     """Batches tell that it works."""
     assert read(decode()).state == "serving"
