@@ -232,6 +232,11 @@ class Engine(SglangHandlers):
         self.jit.ranks = self.settings.ranks
         self._look_for_known_bad()
 
+    @property
+    def may_be_terse(self) -> bool:
+        """Whether enough was answered to judge by; asked first, as a source may have thousands of files."""
+        return self._answered_since_ready >= _ENOUGH_ANSWERS and self.life.ready is not None
+
     def judge_log_level(self, levels: set[str]) -> None:
         """Look for an engine that serves and never said a word at INFO, which most signals are. `levels` are those it used."""
         if self._answered_since_ready >= _ENOUGH_ANSWERS and self.life.ready and self._is_terse(levels):

@@ -100,7 +100,7 @@ class Source:
     def apply(self, found: list[Found], arrival: float | None) -> list[Found]:
         """Take events in their order. `arrival` is when they were written at the latest (epoch), None for a saved log."""
         self.engine.apply(found, arrival, self.runtime)
-        if found:
+        if found and self.engine.may_be_terse:
             self.engine.judge_log_level(set().union(*(each.stream.own_levels for each in self._files.values())))
         return found
 
