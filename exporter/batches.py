@@ -12,8 +12,8 @@ _RANKS_LIMIT = 1000
 
 
 def first_stage(head: Head) -> bool:
-    """Whether a rank is of the first pipeline stage: each stage prints the same batches."""
-    return not any(part.startswith("PP") and part != "PP0" for part in head.origin.rank.split("_"))
+    """Whether a rank is of the first pipeline stage and context-parallel part: each of them prints the same batches."""
+    return not any(part.startswith(("PP", "CP")) and part not in ("PP0", "CP0") for part in head.origin.rank.split("_"))
 
 
 def prefill_samples(event: PrefillBatch, dp_rank: str) -> Iterator[Sample]:

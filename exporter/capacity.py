@@ -60,6 +60,8 @@ class Capacity:
     def kv_pools(self, event: KvPools, head: Head) -> None:
         """Pools that lines of their own tell of: the first word of each counts, unless it is about a new size."""
         rank, dp_rank = head.origin.rank, head.origin.dp_rank
+        if "device" in event.tokens and not event.resized and self._has_named_pools(dp_rank):
+            return  # the draft model's: it is no second pool
         for pool, tokens in event.tokens.items():
             if event.resized or ("kv_cache_size_tokens", (dp_rank, pool)) not in self._gauges:
                 self._set("kv_cache_size_tokens", tokens, dp_rank, pool)
@@ -68,6 +70,9 @@ class Capacity:
         if event.resized:
             self._pool_bytes = {key: size for key, size in self._pool_bytes.items() if key[0] != rank}
         self._pool_bytes.setdefault((rank, "+".join(event.tokens)), event.bytes)
+
+    def _has_named_pools(self, dp_rank: str) -> bool:
+        return any(family == "kv_cache_size_tokens" and labels[0] == dp_rank and labels[1] != "device" for family, labels in self._gauges)
 
     def ceilings(self, event: CeilingsTold, head: Head) -> None:
         """The whole pool, for an engine that told of no pool in particular, and how many of the longest requests fit."""

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from parsers import access
 from parsers.events import (
     NOTHING,
+    QUOTED,
     EngineStarted,
     Event,
     HealthAnswered,
@@ -73,16 +74,17 @@ class Matcher:
             if found is None:
                 continue
             end = found.end()
-            if end < len(line):
-                if rules.whole and line[end:].strip():
-                    return None
-                if len(line) - end >= _SHORTEST_RECORD and begins_record(line, end):
-                    self._glued.append(line[end:])  # line breaks get lost between processes: here begins another record
+            if end < len(line) and rules.whole and line[end:].strip():
+                return None
+            event: Event
             try:
                 event = rule.build(found)
             except Exception:  # noqa: BLE001 - a failing rule is counted and never stops the others
                 self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
-                return NOTHING
+                event = NOTHING
+            # Line breaks get lost between processes, so that another record begins here; but not in what a user wrote.
+            if event is not QUOTED and len(line) - end >= _SHORTEST_RECORD and begins_record(line, end):
+                self._glued.append(line[end:])
             self.runtime = self.runtime or rule.runtime
             if type(event) is not Nothing:
                 if self._responses_in_order or type(event) in _AFTER_RESPONSES:

@@ -19,7 +19,7 @@ _REASONS = {
     anchor=tuple(f"{what} failed for request rank=" for what in _REASONS),
     pattern=(
         r"(Prefill bootstrap|Prefill transfer|Decode handshake|Decode transfer) failed for request rank=\d{1,6} "
-        r"(?:decode_req\.)?req\.rid='[^'\n]{0,256}' (?:decode_req\.)?req\.bootstrap_room=(\d{1,32}|None)"
+        r"(?:decode_req\.)?req\.rid=('[^'\n]{0,256}'|\"[^\"\n]{0,256}\") (?:decode_req\.)?req\.bootstrap_room=(\d{1,32}|None)"
         r"( with exception (?:KVTransferError\(bootstrap_room=\d{1,32}\): )?Aborted by AbortReq\.)?[^\n]*+"
     ),
     source=(
@@ -43,8 +43,8 @@ _REASONS = {
 )
 def room_failed(found: re.Match[str]) -> KvRoomFailed:
     """The end of one request, told by between one rank and all of them. What the other side said is only a hint."""
-    what, room, aborted = found.groups()
-    return KvRoomFailed("aborted" if aborted else _REASONS[what], None if room == "None" else room)
+    what, request, room, aborted = found.groups()
+    return KvRoomFailed("aborted" if aborted else _REASONS[what], request if room == "None" else room)
 
 
 @rule(

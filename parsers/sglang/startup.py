@@ -181,7 +181,7 @@ def fired_up(_: re.Match[str]) -> EngineReady:
 @rule(
     runtime="sglang",
     anchor=("Disaggregation warmup failed ", "Prefill disaggregation mode warm Up Failed, "),
-    pattern=r"(?:Disaggregation warmup failed \(mode=\w{1,32}\), status codes|Prefill disaggregation mode warm Up Failed, status code): ",
+    pattern=r"(?:Disaggregation warmup failed \(mode=\w{1,32}\), status codes?|Prefill disaggregation mode warm Up Failed, status code): ",
     source=("Disaggregation warmup failed (mode=%s), status codes: %s", "Prefill disaggregation mode warm Up Failed, status code: "),
     samples={
         "sglang 0.5.3": "Prefill disaggregation mode warm Up Failed, status code: 500",

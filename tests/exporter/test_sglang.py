@@ -79,6 +79,14 @@ def test_a_ready_line_after_a_failed_warmup_is_not_believed() -> None:
     assert read(*lines, arguments("02:05:00"), tagged(READY, "02:06:00", "")).value("engine_ready") == 1
 
 
+@pytest.mark.parametrize("wording", [WARMUP_FAILED, "Disaggregation warmup failed (mode=decode), status code: 500"])
+def test_a_failed_warmup_is_a_hazard_in_each_wording(wording: str) -> None:
+    """Of one status or of several."""
+    reading = read(arguments(), tagged(wording, tags=""), tagged(READY, tags=""))
+    assert reading.state == "starting"
+    assert reading.value("config_hazards_total", "warmup_incomplete") == 1
+
+
 def test_arguments_that_are_printed_twice_are_one_start() -> None:
     """An engine within another program does so; a start that fails takes longer."""
     assert read(arguments(), arguments("02:00:01")).value("engine_starts_total") == 1
@@ -151,6 +159,17 @@ def test_the_draft_models_pool_is_no_second_one() -> None:
     assert reading.series("kv_cache_size_bytes") == {("TP0",): 2 * 2**30, ("TP1",): 2 * 2**30}
 
 
+def test_the_draft_models_pool_beside_named_ones_is_none() -> None:
+    """A draft model of another kind says it in the words of a pool without a name."""
+    reading = read(
+        tagged("Full " + POOL.format(409600)),
+        tagged("SWA " + POOL.format(40960)),
+        tagged(POOL.format(2513920)),
+    )
+    assert reading.series("kv_cache_size_tokens") == {("0", "full"): 409600, ("0", "swa"): 40960}
+    assert reading.series("kv_cache_size_bytes") == {("TP0",): 4 * 2**30}
+
+
 def test_a_new_size_replaces_the_first() -> None:
     """After graph capture, on each rank; the address space reserved before is none."""
     lines = [
@@ -192,8 +211,12 @@ def test_the_ceilings_name_a_pool_that_nothing_else_told_of() -> None:
 
 
 def test_only_the_first_pipeline_stage_counts() -> None:
-    """Each stage prints the same batches."""
-    reading = read(*(prefill(tags=f"PP{stage} TP0", new=512) for stage in range(4)), decode(tags="PP1 TP0", running=7))
+    """Each stage prints the same batches, and so does each part of a context that is computed in parallel."""
+    reading = read(
+        *(prefill(tags=f"PP{stage} TP0", new=512) for stage in range(4)),
+        decode(tags="PP1 TP0", running=7),
+        prefill(tags="ATTN_CP1 TP4", new=512),
+    )
     assert reading.value("prefill_tokens_total", "0", "computed") == 512
     assert reading.series("requests_running") == {("0",): 0}
 
@@ -251,7 +274,7 @@ def test_ranks_tell_of_one_retraction() -> None:
 
 
 def test_ranks_tell_of_one_failed_room() -> None:
-    """A room may fail in two ways, and a request without a room is one of its own."""
+    """A room may fail in two ways, and a request without a room is known by its id."""
     reading = read(
         *(room("Decode transfer", rank=rank) for rank in range(4)),
         room("Decode transfer", at="02:05:00"),
@@ -262,7 +285,7 @@ def test_ranks_tell_of_one_failed_room() -> None:
         room("Prefill transfer", None),
     )
     assert reading.series("kv_transfer_failures_total") == {
-        ("unknown", "transfer"): 4,
+        ("unknown", "transfer"): 3,
         ("unknown", "handshake"): 1,
         ("unknown", "bootstrap"): 1,
     }

@@ -166,6 +166,15 @@ def test_a_record_that_quotes_a_user_tells_no_failure(first, message):
         assert CANARY not in reading.public_text()
 
 
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
+@pytest.mark.parametrize("first", QUOTES)
+def test_what_a_user_wrote_right_behind_a_quotes_words_is_no_record(first, message):
+    """Another record may stand on the line of one whose line break got lost, but not on the line of a quote."""
+    reading = read(header(level="ERROR") + first + header() + message + "\n")
+    assert reading.events == []
+    assert CANARY not in reading.public_text()
+
+
 @pytest.mark.parametrize(("first", "message"), list(product((first for first, level in QUOTES.items() if level != "INFO"), MESSAGES)))
 def test_a_quote_goes_on_where_the_carriage_returns_are_lost(first, message):
     """Its lines share second and source line, which no other record has; at INFO nothing shows where a record ends."""
