@@ -8,7 +8,7 @@ from parsers.units import PERCENT
 
 # `, ` stands between the fields, and once within one: `est uncap acc len: 3.66 [3.58, 3.74]`.
 _FIELD = re.compile(r"(#?[A-Za-z][\w+.()/ -]{0,48}): (nan|-?\d{1,15}(?:\.\d{1,9})?|True|False)(?=%|,| |$)", re.ASCII)
-_BODY = r"(?: \[\d{1,15}\])?[,.] ((?:[^\[\n]++|\[(?!\d{4}-\d\d-\d\d ))*+)"
+_BODY = r"(?: \[\d{1,15}\])?[,.] ([^\[\n]*+(?:\[(?!\d{4}-\d\d-\d\d )[^\[\n]*+)*)"
 # What one line has in any release, by the kind of line: queues are named differently by both.
 _PREFILL_QUEUES = {
     "#queue-req": "waiting",
