@@ -22,11 +22,11 @@ from exporter.tail import auto
 POLL_SECONDS = 0.25
 """How often files are looked at where the kernel tells nothing."""
 
-QUIET_POLL_SECONDS = 1.0
+QUIET_POLL_SECONDS = 2.0
 """How often files are looked at without an event: not every file system tells of writes."""
 
 FILES_A_LOOK = 500
-"""So many files more and it is done a second later."""
+"""With each time so many files it is done that much less often."""
 
 DISCOVERY_SECONDS = 30.0
 """How often globs are expanded anew where the kernel tells of new files as well."""
