@@ -1,5 +1,6 @@
 """What only SGLang says: batches, pools by name, failures by bootstrap room."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from exporter.batches import Probes, decode_samples, first_stage, prefill_samples
@@ -32,7 +33,7 @@ class Told:
         """By engine, when its decode batches last counted as an interval."""
 
 
-class SglangHandlers:
+class SglangHandlers(ABC):
     """The part of an engine that takes SGLang's events."""
 
     counters: Counters
@@ -48,8 +49,9 @@ class SglangHandlers:
         """The engine has its counters already."""
         self._told = Told(self.counters, self.digest)
 
+    @abstractmethod
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
-        raise NotImplementedError
+        """What the engine does with settings of any runtime."""
 
     def _sglang_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
