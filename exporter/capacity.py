@@ -86,10 +86,10 @@ class Capacity:
         """The states of recurrent layers."""
         self._set("state_cache_slots", event.slots, head.origin.dp_rank)
 
-    def phase_memory(self, memory: MemoryUsed, head: Head) -> None:
-        """What one phase of one rank took: target and draft model add up."""
+    def phase_memory(self, memory: MemoryUsed, head: Head, *, alone: bool) -> None:
+        """What one phase of one rank took: target and draft model add up. `alone` when there is no other rank."""
         mine = self._memory.setdefault((head.origin.rank, memory.part), {}).setdefault(head.origin.who, [])
-        if not head.origin.who:
+        if not head.origin.who and not alone:
             mine.clear()  # without a process name a second line may be another rank's
         if len(mine) < _ROUNDS_LIMIT:
             mine.append(memory.bytes)

@@ -198,11 +198,11 @@ class Engine(SglangHandlers):
         if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:
             self.jit.compiled(events.Compiled("cudagraph", "capture", event.phase, event.seconds), head, "serving")
             return
-        self.life.finished(event, head)
+        self.life.finished(event, head, alone=self.settings.alone)
         if event.phase == "graph_capture":
             self._end_phase("graph_capture_draft", head)
         if event.memory:
-            self.capacity.phase_memory(event.memory, head)
+            self.capacity.phase_memory(event.memory, head, alone=self.settings.alone)
 
     def _begin_phase(self, phase: str, head: Head) -> None:
         """A phase of one process began that no line gives a duration: its end is told by another line."""
@@ -212,7 +212,7 @@ class Engine(SglangHandlers):
     def _end_phase(self, phase: str, head: Head) -> None:
         began = self._phase_began.pop((phase, head.origin.who), None)
         if began is not None and head.time is not None and head.time >= began:
-            self.life.finished(events.PhaseFinished(phase, head.time - began), head)
+            self.life.finished(events.PhaseFinished(phase, head.time - began), head, alone=self.settings.alone)
 
     def _compile_began(self, event: events.CompileBegan, head: Head) -> None:
         self.jit.began(event, head, self.life.phase)

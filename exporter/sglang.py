@@ -120,16 +120,16 @@ class SglangHandlers(ABC):
             self.life.traffic(head, tokens=False)
 
     def _retracted(self, event: events.Retracted, head: Head) -> None:
-        if self._is_news("retracted", head):
+        if first_stage(head) and self._is_news("retracted", head, f"{event.requests:.0f}"):
             self.counters.add("requests_retracted_total", head.origin.dp_rank, by=event.requests)
 
     def _truncated(self, event: events.Truncated, head: Head) -> None:
-        if self._is_news("truncated", head):
+        if first_stage(head) and self._is_news("truncated", head):
             self.counters.add("requests_truncated_total")
 
-    def _is_news(self, what: str, head: Head) -> bool:
+    def _is_news(self, what: str, head: Head, detail: str = "") -> bool:
         """Whether no other rank told of it just now."""
-        fold = self._told.notices.join((what, head.origin.dp_rank), head.origin.who, head.time)
+        fold = self._told.notices.join((what, head.origin.dp_rank, detail), head.origin.who, head.time)
         news, fold.counted = not fold.counted, True
         return news
 

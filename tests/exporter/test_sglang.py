@@ -147,6 +147,20 @@ def test_arguments_are_read_as_arguments() -> None:
     assert "sk-secret" not in repr(list(reading.source.samples(None)))
 
 
+@pytest.mark.parametrize(
+    ("tp", "load", "capture", "memory"),
+    [(1, 25.0, 40.0, 17 * 2**30), (2, 20.0, 30.0, 2 * 2**30), (None, 20.0, 30.0, 2 * 2**30)],
+)
+def test_a_single_rank_has_no_tag(tp: int | None, load: float, capture: float, memory: float) -> None:
+    """Its target and draft model add up; lines without a tag of several ranks cannot be told apart."""
+    weights = "Load weight end. elapsed={:.2f} s, type=M, avail mem=60.00 GB, mem usage={:.2f} GB."
+    end = "Capture target {} CUDA graph end. elapsed={:.2f} s, mem usage=1.00 GB, avail mem=28.33 GB."
+    lines = (weights.format(20, 15), weights.format(5, 2), end.format("prefill", 10), end.format("verify", 30))
+    reading = read(arguments(**({"tp_size": tp} if tp else {})), *(tagged(each, tags="") for each in lines))
+    assert reading.series("startup_seconds") == {("load_weights",): load, ("graph_capture",): capture}
+    assert reading.value("engine_memory_bytes", "", "weights") == memory
+
+
 # -- pools -------------------------------------------------------------------------------------------------------------
 
 POOL = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: {}, K size: 1.00 GB, V size: 1.00 GB"
@@ -268,6 +282,17 @@ def test_ranks_tell_of_one_retraction() -> None:
     told = "KV cache pool is full. Retract requests. #retracted_reqs: 2, #new_tokens_gained: 8192, #new_token_ratio: 0.4120 -> 0.7015"
     reading = read(*(tagged(told, tags=f"TP{rank}") for rank in range(4)), tagged(told, "02:00:01"), tagged(told, tags="DP1 TP4"))
     assert reading.series("requests_retracted_total") == {("0",): 4, ("1",): 2}
+
+
+@pytest.mark.parametrize("stages", ["TP{}", "PP{} TP0"])
+def test_ranks_may_be_several_retractions_apart(stages: str) -> None:
+    """Each rank prints its lines together, so that the next one's first is not about the last of those."""
+    told = "KV cache pool is full. Retract requests. #retracted_reqs: {}, #new_tokens_gained: 8192, #new_token_ratio: 0.4120 -> 0.7015"
+    cut = "Request length is longer than the KV cache pool size or the max context length. Truncated. self.x=1"
+    lines = (told.format(1), told.format(2), told.format(2), cut, cut)
+    reading = read(*(tagged(line, tags=stages.format(rank)) for rank in range(4) for line in lines))
+    assert reading.series("requests_retracted_total") == {("0",): 5}
+    assert reading.value("requests_truncated_total") == 2
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------------

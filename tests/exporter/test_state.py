@@ -233,6 +233,15 @@ def test_the_state_stays_small() -> None:
     assert len(requests.recent) == 601
 
 
+def test_ranks_that_lag_behind_go_on_after_a_restart() -> None:
+    """One rank told of two facts, and the other one tells of the first."""
+    folds, again = Folds(), Folds()
+    first, second = (folds.join(("k",), "TP0", 0.0) for _ in range(2))
+    first.counted = second.counted = True
+    Thawer().restore(again, json.loads(json.dumps(Freezer(Digest()).state(folds))))
+    assert [again.join(("k",), "TP1", 1.0).counted for _ in range(3)] == [True, True, False]
+
+
 def test_counters_go_on_where_others_hold_them() -> None:
     """A handler keeps the dict of its family."""
     counters, again = Counters(), Counters()
