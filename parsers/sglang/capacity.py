@@ -31,7 +31,10 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
 @rule(
     runtime="sglang",
     anchor="Post-capture KV sizing: KV cache allocated. ",
-    pattern=rf"Post-capture KV sizing: KV cache allocated\. dtype: [\w.]{{1,64}}, #tokens: (\d{{1,15}}), KV size: {DECIMAL} GB, avail mem={DECIMAL} GB",
+    pattern=(
+        rf"Post-capture KV sizing: KV cache allocated\. dtype: [\w.]{{1,64}}, #tokens: (\d{{1,15}}), KV size: {DECIMAL} GB, avail mem={DECIMAL} GB"
+        r"(?:, full_layer_tokens=(\d{1,15}), swa_layer_tokens=([1-9]\d{0,14}))?"
+    ),
     source="Post-capture KV sizing: KV cache allocated. dtype: %s, #tokens: %d, ",
     samples={
         "sglang 0.5.17": "Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 399360, KV size: 20.00 GB, avail mem=3.20 GB",
@@ -42,7 +45,27 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
 )
 def kv_pool_resized(found: re.Match[str]) -> KvPools:
     """The size after graph capture, which replaces what was said before."""
-    return KvPools({"device": float(found[1])}, float(found[2]) * GIB, resized=True)
+    pools = {"full": float(found[4]), "swa": float(found[5])} if found[5] else {"device": float(found[1])}
+    return KvPools(pools, float(found[2]) * GIB, resized=True)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Post-capture KV sizing: full_layer_tokens=",
+    pattern=r"Post-capture KV sizing: full_layer_tokens=(\d{1,15}), swa_layer_tokens=(\d{1,15})",
+    source="Post-capture KV sizing: full_layer_tokens=%d, swa_layer_tokens=%d",
+    samples={
+        "sglang 0.5.17": "Post-capture KV sizing: full_layer_tokens=399360, swa_layer_tokens=39936",
+        "sglang 0.5.23": "Post-capture KV sizing: full_layer_tokens=399360, swa_layer_tokens=39936",
+    },
+    since="0.5.17",
+    scope=_LINE,
+)
+def window_pools_resized(found: re.Match[str]) -> KvPools:
+    """What was reserved before for each kind of layers was more. Without sliding windows there is one kind."""
+    full, window = map(float, found.groups())
+    pools = {"full" if window else "device": full, "swa": window}
+    return KvPools({pool: tokens for pool, tokens in pools.items() if tokens}, resized=True)
 
 
 @rule(
@@ -70,8 +93,8 @@ def window_pools(found: re.Match[str]) -> KvPools:
     scope=_LINE,
 )
 def window_pools_allocated(found: re.Match[str]) -> KvPools:
-    """Both pools of a model with sliding windows; their bytes are told by a line of each."""
-    return KvPools({"full": float(found[3]), "swa": float(found[2])})
+    """Both pools of a model with sliding windows, and the bytes of both."""
+    return KvPools({"full": float(found[3]), "swa": float(found[2])}, float(found[1]) * GIB, whole=True)
 
 
 @rule(
