@@ -1,6 +1,7 @@
 """One log, byte by byte in its order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from parsers import access
@@ -43,6 +44,7 @@ _LONGEST_HEADER = 256
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
+_IN_BRACKETS = "brackets"
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
 
 
@@ -134,7 +136,9 @@ class LogStream(TaggedLines):
         prefixes, calm = self._access_prefixes, 0
         if lines:
             self._returns.plain_line()
-        for line in lines:
+        rest = iter(lines)
+        self._go_on(rest)
+        for line in rest:
             if line.startswith(prefixes):
                 client, _, request = line.partition(mark)
                 code = requests.get(request)
@@ -150,6 +154,7 @@ class LogStream(TaggedLines):
                 found = header(line) or (SGLANG_HEADER.match(line) if text[:1] == "[" else None)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
+                    self._go_on(rest)
                     prefixes = self._access_prefixes
                     continue
                 head = self._remember_head(text, found)
@@ -162,9 +167,16 @@ class LogStream(TaggedLines):
                 self._record(line, start, head)
             else:
                 self._uncommon_line(line, start, head)
-            if self._glued:
-                self._line(self._glued.pop())
+            if self._glued or self._quotes:
+                self._go_on(rest)
         levels["INFO"] += calm
+
+    def _go_on(self, lines: Iterator[str]) -> None:
+        """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record."""
+        if self._glued:
+            self._line(self._glued.pop())
+        while self._quotes and (line := next(lines, None)) is not None:
+            self._line(line)
 
     def _uncommon_line(self, line: str, start: int, head: Head) -> None:
         """A line of SGLang's, which has no level, or a warning or an error of vLLM's."""
@@ -214,12 +226,12 @@ class LogStream(TaggedLines):
             self._one(self._glued.pop())
 
     def _one(self, line: str) -> None:
-        found = HEADER.match(line)
+        found = self._header(line)
         if found is None:
             if self._wrapped(line):
                 return
             plain = strip_broken_colour(line)  # once: taking codes out may put new ones together
-            found = HEADER.match(plain) if plain != line else None
+            found = self._header(plain) if plain != line else None
             if found is None:
                 if plain == line or not self._wrapped(plain):
                     self._headless(plain)
@@ -234,8 +246,12 @@ class LogStream(TaggedLines):
             return
         self.own_levels.add(level)
         continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, place(where)))
-        record = self._further_line if continued else self._record
+        record: Callable[[str, int, Head], object] = self._further_line if continued else self._record
         record(line, found.end(), self._head(process, identity, level, stamp, where))
+
+    def _header(self, line: str) -> re.Match[str] | None:
+        """VLLM's or uvicorn's header, but in what a user of SGLang's wrote."""
+        return None if self._quotes else HEADER.match(line)
 
     def _head(self, process: str | None, identity: str | None, level: str, stamp: str = "", where: str = "") -> Head:
         clock = self.clock
@@ -258,16 +274,16 @@ class LogStream(TaggedLines):
         if self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
 
-    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> None:
+    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> Event | None:
         """A line behind vLLM's header: the first of a record, or a further one with the header of an alarming one.
 
         `rules` when the header does not tell which engine it is.
         """
         if head.quotes_users:
-            return
+            return QUOTED
         # Without source lines nothing tells the next record from a further line of a quote.
         if head.level in ALARMING and ":" in head.where and (record := self._open_record(head)) and record.quotes_users:
-            return
+            return QUOTED
         event = self._match(rules or self._records, line, start, head)
         if head.level in ALARMING:
             self._alarming_record(line, start, head, event)
@@ -277,6 +293,7 @@ class LogStream(TaggedLines):
             self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
+        return event
 
     def _further_line(self, line: str, start: int, head: Head) -> None:
         """A line that surely is no first one of a record."""
@@ -296,7 +313,7 @@ class LogStream(TaggedLines):
             self.unrecognised[head.level] += event is None
         if len(self._last_records) >= _PROCESS_LIMIT:
             self._last_records.clear()
-        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, line.startswith(_TRACEBACK, start))
+        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, _raises(line, start))
 
     def _open_record(self, head: Head) -> Record | None:
         record = self._last_records.get(head.origin.who)
@@ -323,7 +340,7 @@ class LogStream(TaggedLines):
         if self._nesting < _NESTING_LIMIT and (framed := self.framing.unwrap(line)):
             self._unwrapped(framed)
             return True
-        return line.startswith("{") and self._json(line)
+        return line.startswith("{") and not self._quotes and self._json(line)
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
@@ -331,10 +348,12 @@ class LogStream(TaggedLines):
             return
         if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
             return  # behind Ray's prefix
-        if self._quotes:
+        if self._quotes and not (self._quotes == _IN_BRACKETS and _levelled(line)):
             self.levels[UNKNOWN_LEVEL] += 1
         elif "] " in line and (header := late_header(line)):
             self._glued.append(header)
+            # A progress bar may tell something at its end.
+            self._match(self._bare_lines, line.removesuffix(header), 0, self._head("", "", UNKNOWN_LEVEL))
         else:
             self._foreign(line)
 
@@ -366,7 +385,7 @@ class LogStream(TaggedLines):
             self._tagged_record(first, 0, head)
             for each in () if self._quotes else record.lines[1:]:
                 self._match(self._exceptions, each, 0, head)
-            self._quotes = False
+            self._quotes = ""
         else:
             self._record(first, 0, head, dispatch(Scope.RECORD))
             for each in record.lines[1:]:
@@ -408,7 +427,8 @@ class LogStream(TaggedLines):
         )  # fmt: skip
         self.levels[head.level] += 1
         if level:
-            self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
+            event = self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
+            self._quotes = _IN_BRACKETS if event is QUOTED and self.runtime != "vllm" else ""
         else:
             self._headerless(line, brackets.start(), head)
 
@@ -422,3 +442,14 @@ class LogStream(TaggedLines):
             self._open_tracebacks.discard(head.origin.who)
             if not name[0].startswith(_CALM_EXITS):
                 self._emit(UncaughtException(), head)
+
+
+def _raises(line: str, start: int) -> bool:
+    """Whether an alarming record has a traceback in its further lines: it begins with its first words, or ends with them."""
+    return line.startswith(_TRACEBACK, start) or line.endswith(_TRACEBACK)
+
+
+def _levelled(line: str) -> bool:
+    """Whether a line begins with a header in brackets."""
+    brackets = BRACKETS.match(line) if line[:1] == "[" else None
+    return brackets is not None and BRACKETED_LEVEL.search(brackets[1]) is not None

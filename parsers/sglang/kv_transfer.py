@@ -72,9 +72,12 @@ def pair_mismatch(_: re.Match[str]) -> KvCompatibility:
 @rule(
     runtime="sglang",
     anchor="ReqTimeStats(rid=",
+    # A client may choose the id: nothing stands behind the engine's own numbers, but its own stand behind those of an id.
     pattern=(
-        r"ReqTimeStats\(rid=(?!HEALTH_CHECK)[^,\n]{1,256}, bootstrap_room=[1-9]\d{0,31}, [\w=, ]{1,200}type=(?:prefill|decode)\): [^\n]{0,400}?"
+        r"ReqTimeStats\(rid=(?!HEALTH_CHECK)[^,\n]{1,256}, bootstrap_room=[1-9]\d{0,31}, input_len=\d{1,15}, "
+        r"(?:\w{1,32}=\d{1,15}, ){0,8}type=(?:prefill|decode)\): (?:\w{1,48}=-?[\d.]{1,32}(?:ms)?, ){0,16}"
         rf"(?:transfer_speed={DECIMAL} ?GB/s, transfer_total={DECIMAL} ?MB|transfer_duration={DECIMAL}ms)"
+        r"(?:, \w{1,48}=-?[\d.]{1,32}(?:ms)?){0,16}$"
     ),
     source="ReqTimeStats(",
     samples={

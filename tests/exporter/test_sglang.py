@@ -95,6 +95,26 @@ def test_an_engine_without_batch_lines_says_too_little() -> None:
     assert read(decode(), *[answer()] * 50).value("config_hazard_active", "log_level_too_high") is None
 
 
+@pytest.mark.parametrize(
+    ("line", "silent"),
+    [
+        ("Using FP8 KV cache but no scaling factors provided. Defaulting to scaling factors of 1.0.", True),
+        ("DSpark gamma mismatch: using gamma=7 (from speculative_num_draft_tokens=8) but draft config block_size=5.", True),
+        ("KV cache pool is full. Retract requests. #retracted_reqs: 1, #new_tokens_gained: 4096", True),
+        ("Error in request: hello", True),
+        ("Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 06:59:39.", True),
+        ("Triton kernel '_fwd' took 6.83 s to compile after serving started. Serving-time compilation can stall the engine", True),
+        (READY, False),
+        ("Load weight end. type=M, dtype=torch.bfloat16, avail mem=37.80 GB, mem usage=40.10 GB.", False),
+        ("max_total_num_tokens=800, max_prefill_tokens=1, max_running_requests=33, context_len=400", False),
+        (prefill().partition("] ")[2], False),
+    ],
+)
+def test_a_warning_does_not_tell_that_an_engine_speaks(line: str, silent: bool) -> None:
+    """It is what is left at `--log-level warning`."""
+    assert read(tagged(line), *[answer()] * 21).value("config_hazard_active", "log_level_too_high") == (1 if silent else None)
+
+
 def test_arguments_are_read_as_arguments() -> None:
     """What stands in a key's text, or in another object, is none; secrets are nowhere."""
     reading = read(arguments(tp_size=4, hooks={"dp_size": 7}, speculative_algorithm="EAGLE", speculative_num_draft_tokens=4))
@@ -261,6 +281,28 @@ def test_request_statistics_prove_transfers() -> None:
     assert reading.verdict == "proven"
 
 
+STATISTICS = "input_len=400, cached_input_len=0, output_len=1, attempts=1, type={}): {}"
+DECODED = STATISTICS.format(
+    "decode", "bootstrap_duration=1.00ms, alloc_wait_duration=1.00ms, transfer_duration=250.00ms, queue_duration=1.00ms, entry_time=1.123"
+)
+PREFILLED = STATISTICS.format(
+    "prefill", "queue_duration=1.00ms, entry_time=1785736800.123, transfer_speed=4.00 GB/s, transfer_total=1024.00 MB"
+)
+
+
+@pytest.mark.parametrize("own", [DECODED, PREFILLED])
+@pytest.mark.parametrize("forged", [DECODED.replace("250.00", "99999999"), PREFILLED.replace("1024.00", "99999999")])
+@pytest.mark.parametrize("end", ["", "[", f"[2026-08-03 02:00:00] {READY}", ", x"])
+def test_an_id_cannot_tell_of_transfers(own: str, forged: str, end: str) -> None:
+    """A client chooses it, and may put in what stands behind it."""
+    reading = read(decode(), tagged(f"ReqTimeStats(rid=x, bootstrap_room=1, {forged}{end}, bootstrap_room=5, {own}"))
+    assert reading.value("kv_transfer_seconds_total", "0", "unknown") in (None, 0, 0.25)
+    assert reading.value("kv_transfer_bytes_total", "0", "unknown") in (None, 0, 2**30)
+    assert reading.value("engine_ready_timestamp_seconds") == read(decode()).value("engine_ready_timestamp_seconds")
+    genuine = read(decode(), tagged(f"ReqTimeStats(rid=x, bootstrap_room=5, {own}"))
+    assert genuine.value("kv_transfer_seconds_total", "0", "unknown") == 0.25
+
+
 # -- compiles ----------------------------------------------------------------------------------------------------------
 
 LATE = "Triton kernel '_fwd_kernel' took 6.83 s to compile after serving started. Serving-time compilation can stall the engine"
@@ -282,6 +324,16 @@ def test_a_bar_tells_how_long_deepgemm_took() -> None:
     reading = read(decode(), tagged(compiling), bar)
     assert reading.value("jit_seconds_total", "deepgemm", "serving") == 3707
     assert read(decode(), bar).value("jit_seconds_total", "deepgemm", "serving") == 0
+
+
+def test_a_record_behind_a_bar_takes_nothing_from_it() -> None:
+    """The bar has no line break; both tell what they tell."""
+    compiling = "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time"
+    bar = "DeepGEMM warmup: 100%|██████████| 16384/16384 [01:47<00:00, 152.88it/s]"
+    for before in ("", "\rDeepGEMM warmup:  48%|████▊     | 7864/16384 [00:51<00:55, 152.9it/s]\r"):
+        reading = read(decode(), tagged(compiling), before + bar + decode(running=7))
+        assert reading.value("jit_seconds_total", "deepgemm", "serving") == 107
+        assert reading.value("requests_running", "0") == 7
 
 
 def test_a_watchdog_that_only_reports_tells_of_a_stall() -> None:
