@@ -64,6 +64,7 @@ class Capacity:
     def kv_pools(self, event: KvPools, head: Head) -> None:
         """Pools that lines of their own tell of: the first word of each counts, unless it is about a new size."""
         rank, dp_rank = head.origin.rank, head.origin.dp_rank
+        self.free_memory(event.free, head)
         pools = self._named(event, rank, dp_rank)
         if "device" in pools and not event.resized and self._pools(dp_rank).keys() - {"device"}:
             return  # the draft model's: it is no second pool
@@ -104,6 +105,7 @@ class Capacity:
     def ceilings(self, event: CeilingsTold, head: Head) -> None:
         """The whole pool, for an engine that told of no pool in particular, and how many of the longest requests fit."""
         dp_rank = head.origin.dp_rank
+        self.free_memory(event.free, head)
         if not self._pools(dp_rank):
             self._set("kv_cache_size_tokens", event.tokens, dp_rank, "device")
         if longest := float(event.settings["max_model_len"]):
@@ -120,6 +122,11 @@ class Capacity:
             mine.clear()  # without a process name a second line may be another rank's
         if len(mine) < _ROUNDS_LIMIT:
             mine.append(memory.bytes)
+
+    def free_memory(self, free: float | None, head: Head) -> None:
+        """What is left to a rank: the last word counts."""
+        if free is not None:
+            self._memory.setdefault((head.origin.rank, "free"), {})[head.origin.who] = [free]
 
     def memory_report(self, event: MemoryReport, head: Head) -> None:
         """A summary replaces what single phases told."""

@@ -195,12 +195,14 @@ class Engine(SglangHandlers):
         self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
+        self.jit.goes_on(head)
         if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:
             self.jit.compiled(events.Compiled("cudagraph", "capture", event.phase, event.seconds), head, "serving")
             return
         self.life.finished(event, head, alone=self.settings.alone)
         if event.phase == "graph_capture":
             self._end_phase("graph_capture_draft", head)
+        self.capacity.free_memory(event.free, head)
         if event.memory:
             self.capacity.phase_memory(event.memory, head, alone=self.settings.alone)
 

@@ -47,7 +47,7 @@ FAMILIES: dict[str, Family] = {
     "engine_start_timestamp_seconds": _gauge("", "When the current engine process began."),
     "engine_ready_timestamp_seconds": _gauge("", "When the current engine process became ready."),
     "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
-    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start."),
+    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start; free is what was left in the end."),
     "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
     "config_hazards_total": _counter("kind", "Sightings of settings that are known to hurt, told once for all processes."),
     "config_hazard_active": _gauge("kind", "1 while the current engine process has this hazard."),
@@ -108,6 +108,20 @@ FAMILIES: dict[str, Family] = {
     "spec_acceptance_ratio": _gauge("dp_rank method", "Accepted over drafted tokens in the last interval."),
     "spec_position_acceptance_ratio": _gauge("dp_rank method position", "Acceptance by draft position (from 0) in the last interval."),
     "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
+    "spec_block_size": _gauge(
+        "method", "Draft tokens that the draft model was trained for; SGLang says so when they are not the configured ones."
+    ),
+    "spec_cap_length": _gauge(
+        "dp_rank method", "Mean tokens a step that DSpark's confidence let SGLang verify in the last interval, bonus token included."
+    ),
+    "spec_block_acceptance_length": _gauge(
+        "dp_rank method",
+        "Mean tokens a step in the last interval if DSpark had verified whole blocks, bonus token included (SGLang's cap-accept mode).",
+    ),
+    "spec_uncapped_acceptance_length": _gauge(
+        "dp_rank method stat",
+        "SGLang's estimate of the same where blocks are cut, since the engine's start: its bounds (low, high) and their middle.",
+    ),
     # -- KV transfer
     "kv_transfers_total": _counter(
         "dp_rank connector",
@@ -148,7 +162,9 @@ FAMILIES: dict[str, Family] = {
         "", "Requests that the scheduler said it computes again after a failed KV load (vLLM to 0.31)."
     ),
     "kv_recomputed_tokens_total": _counter("", "Tokens of these requests."),
-    "kv_load_failed_requests_total": _counter("", "Requests that the scheduler failed because their KV could not be loaded."),
+    "kv_load_failed_requests_total": _counter(
+        "", "Requests that the scheduler failed because their KV could not be loaded, or was another request's."
+    ),
     # -- P/D verdict
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),

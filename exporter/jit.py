@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.counters import FOLD_SECONDS, Counters, Fold, Folds, Sample
-from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileTook
+from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileSession, CompileTook
 from parsers.header import Head
 
 FORGET_SECONDS = 900.0
@@ -28,7 +28,7 @@ class OpenCompile(NamedTuple):
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
-    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_untimed")
+    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_untimed", "_sessions")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -36,6 +36,8 @@ class JitLedger:
         self._open: dict[tuple[str, str, str, str], deque[OpenCompile]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
         self._untimed: dict[tuple[str, str], deque[Fold]] = {}
+        self._sessions: dict[tuple[str, str], float] = {}
+        """When a process began to compile, where its end has no line of its own, by process and backend."""
         self.ranks = 1
         """Workers of the engine, as far as its settings tell: lines without a process name are told apart by number."""
         self.last: dict[tuple[str, str], Head] = {}
@@ -45,6 +47,7 @@ class JitLedger:
         self._open.clear()
         self._announced.clear()
         self._untimed.clear()
+        self._sessions.clear()
         self._folds = Folds()
 
     def compiled(self, event: Compiled, head: Head, phase: str) -> None:
@@ -125,8 +128,20 @@ class JitLedger:
         who = head.origin.who
         if event.of_a_bar and not who:
             who = next((name for (name, backend), folds in self._untimed.items() if backend == event.backend and folds), "")
+        self._sessions.pop((who, event.backend), None)
         if waiting := self._untimed.get((who, event.backend)):
             self._took(event.backend, waiting.popleft(), event.seconds)
+
+    def session(self, event: CompileSession, head: Head, phase: str) -> None:
+        """A compile that is counted as it begins, since its end may not be told."""
+        self.compiled(Compiled(*event), head, phase)
+        if len(self._sessions) < _OPEN_LIMIT:
+            self._sessions[head.origin.who, event.backend] = head.time or 0.0
+
+    def goes_on(self, head: Head) -> None:
+        """A process does something else: what it compiled is ready."""
+        if self._sessions:
+            self._sessions = {key: began for key, began in self._sessions.items() if key[0] != head.origin.who}
 
     def cache(self, event: CompileCache, head: Head) -> None:
         """A cache's answer, told once for all ranks."""
@@ -142,6 +157,9 @@ class JitLedger:
             mine = running.setdefault(backend, set())
             if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting):
                 mine.add(f"{event} {kernel}")
+        for (who, backend), began in self._sessions.items():
+            if now is None or now - began <= FORGET_SECONDS:
+                running.setdefault(backend, set()).add(f"of {who}")
         for backend in sorted({backend for backend, _ in self.last} | running.keys()):
             yield Sample("jit_in_progress", (backend,), len(running.get(backend, ())))
 

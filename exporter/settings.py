@@ -138,3 +138,5 @@ class Settings:
             yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
         if "draft_length" in values and self.method:
             yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
+        if "draft_block" in values and self.method:
+            yield Sample("spec_block_size", (self.method,), float(values["draft_block"]))

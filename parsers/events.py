@@ -85,6 +85,8 @@ class PhaseFinished(NamedTuple):
     seconds: float | None
     memory: MemoryUsed | None = None
     compile_seconds: float | None = None
+    free: float | None = None
+    """Bytes of device memory that are left."""
 
 
 class StartupTimings(NamedTuple):
@@ -130,6 +132,15 @@ class KvPools(NamedTuple):
     bytes: float | None = None
     resized: bool = False
     whole: bool = False
+    free: float | None = None
+    """Bytes of device memory that are left."""
+
+
+class DraftMismatch(NamedTuple):
+    """Drafts of another length than the blocks that the draft model was trained for."""
+
+    length: str
+    block: str
 
 
 class StateCacheSlots(NamedTuple):
@@ -143,6 +154,8 @@ class CeilingsTold(NamedTuple):
 
     settings: dict[str, str]
     tokens: float
+    free: float | None = None
+    """Bytes of device memory that are left to the first rank."""
 
 
 class PrefillBatch(NamedTuple):
@@ -171,6 +184,8 @@ class DecodeBatch(NamedTuple):
     ratio: float | None = None
     pair: bool = False
     """Whether the engine decodes what another one prefilled."""
+    verified: dict[str, float] = {}  # noqa: RUF012 - never written to
+    """What DSpark says of blocks that it does not verify whole: the `cap`, and the lengths `block` and `uncapped` (`_low`, `_high`)."""
 
 
 class HealthAnswered(NamedTuple):
@@ -290,6 +305,12 @@ class KvRoomFailed(NamedTuple):
     request: str | None
 
 
+class KvRoomMixedUp(NamedTuple):
+    """A rank's word that a request got what was sent for another one, and was ended. `request` is private."""
+
+    request: str
+
+
 class KvRequestMoved(NamedTuple):
     """The KV of one request came over."""
 
@@ -383,6 +404,14 @@ class CompiledLate(NamedTuple):
     seconds: float
 
 
+class CompileSession(NamedTuple):
+    """A compile begins whose end has no line of its own: a progress bar may tell of it, or what the process does next."""
+
+    backend: str
+    event: str
+    kernel: str
+
+
 class CompileBegan(NamedTuple):
     """A compile that will end in `CompileEnded` of the same process, backend and kernel."""
 
@@ -431,7 +460,7 @@ Event: TypeAlias = (
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
-    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate
+    | HealthCheckFailed | Retracted | Truncated | DraftMismatch | KvRoomFailed | KvRoomMixedUp | KvRequestMoved | CompiledLate | CompileSession
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import CeilingsTold, KvCacheBytes, KvPools, StateCacheSlots
+from parsers.events import CeilingsTold, KvCacheBytes, KvPools, MemoryReport, MemoryUsed, StateCacheSlots
 from parsers.rules import Scope, rule
 from parsers.units import DECIMAL, GIB
 
@@ -46,7 +46,7 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
 def kv_pool_resized(found: re.Match[str]) -> KvPools:
     """The size after graph capture, which replaces what was said before."""
     pools = {"full": float(found[4]), "swa": float(found[5])} if found[5] else {"device": float(found[1])}
-    return KvPools(pools, float(found[2]) * GIB, resized=True)
+    return KvPools(pools, float(found[2]) * GIB, resized=True, free=float(found[3]) * GIB)
 
 
 @rule(
@@ -154,7 +154,8 @@ def state_cache(found: re.Match[str]) -> StateCacheSlots:
     anchor="max_total_num_tokens=",
     pattern=(
         r"max_total_num_tokens=(\d{1,15}), (?:chunked_prefill_size=(-?\d{1,15}|None), )?max_prefill_tokens=(\d{1,15}), "
-        r"max_running_requests=(\d{1,15}), context_len=(\d{1,15})(?:, available_[cg]pu_mem=[\d.]{1,16} GB)?"
+        r"max_running_requests=(\d{1,15}), context_len=(\d{1,15})"
+        rf"(?:, available_(?:gpu_mem={DECIMAL}|cpu_mem=[\d.]{{1,16}}) GB)?"
     ),
     source="max_total_num_tokens=%s, ",
     samples={
@@ -169,6 +170,24 @@ def state_cache(found: re.Match[str]) -> StateCacheSlots:
 )
 def ceilings(found: re.Match[str]) -> CeilingsTold:
     """The limits of one engine, by its first rank. A prefill step takes no more than a chunk, where prompts are chunked."""
-    tokens, chunk, prefill, running, context = found.groups()
+    tokens, chunk, prefill, running, context, free = found.groups()
     step = chunk if chunk and chunk.isdigit() else prefill
-    return CeilingsTold({"max_batched_tokens": step, "max_running_requests": running, "max_model_len": context}, float(tokens))
+    limits = {"max_batched_tokens": step, "max_running_requests": running, "max_model_len": context}
+    return CeilingsTold(limits, float(tokens), float(free) * GIB if free else None)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Memory pool end. ",
+    pattern=rf"Memory pool end\. avail mem={DECIMAL} GB",
+    source="Memory pool end. ",
+    samples={
+        "sglang 0.4.9": "Memory pool end. avail mem=9.90 GB",
+        "sglang 0.5.17": "Memory pool end. avail mem=31.27 GB",
+        "sglang 0.5.23": "Memory pool end. avail mem=31.27 GB",
+    },
+    scope=_LINE,
+)
+def pools_allocated(found: re.Match[str]) -> MemoryReport:
+    """What the weights and the KV pool of a rank left, for graphs and activations."""
+    return MemoryReport((MemoryUsed("free", float(found[1]) * GIB),))

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed
+from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed, KvRoomMixedUp
 from parsers.rules import Scope, Series, rule
 from parsers.units import DECIMAL, GIB, MIB, MILLISECOND
 
@@ -45,6 +45,44 @@ def room_failed(found: re.Match[str]) -> KvRoomFailed:
     """The end of one request, told by between one rank and all of them. What the other side said is only a hint."""
     what, request, room, aborted = found.groups()
     return KvRoomFailed("aborted" if aborted else _REASONS[what], request if room == "None" else room)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Context corruption detected: Request ",
+    pattern=r"Context corruption detected: Request [^\n]{1,256}? \(bootstrap_room=(\d{1,32})\) received metadata from bootstrap_room=\d{1,32}\.[^\n]*+",
+    source="Context corruption detected: Request %s ",
+    samples={
+        "sglang 0.5.17": "Context corruption detected: Request a1b2c3 (bootstrap_room=11) received metadata from bootstrap_room=12. Metadata buffer "
+        "index: 5. This indicates metadata buffer index collision.",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_load_failed_requests_total")],
+)
+def mixed_up(found: re.Match[str]) -> KvRoomMixedUp:
+    """A decode engine got what was sent for another request, noticed, and ended the one that waited for it."""
+    return KvRoomMixedUp(found[1])
+
+
+@rule(
+    runtime="sglang",
+    anchor="Prefill instance failed to ",
+    pattern=r"Prefill instance failed to (?:register|connect) to bootstrap server(?: after \d{1,9} retries|: )[^\n]*+",
+    source=(
+        "Prefill instance failed to register to bootstrap server after %s retries",
+        "Prefill instance failed to register to bootstrap server: %s",
+        "Prefill instance failed to connect to bootstrap server: ",
+    ),
+    samples={
+        "sglang 0.5.3": "Prefill instance failed to register to bootstrap server: Connection refused",
+        "sglang 0.5.17": "Prefill instance failed to register to bootstrap server after 5 retries",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_transfer_failures_total", {"reason": "registration"})],
+)
+def prefill_unregistered(_: re.Match[str]) -> KvRoomFailed:
+    """One rank that no decode engine will find; each registers itself."""
+    return KvRoomFailed("registration", None)
 
 
 @rule(

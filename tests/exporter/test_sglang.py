@@ -166,6 +166,44 @@ def test_a_value_stays_until_its_own_line_is_old() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("", {}),
+        ("cap len: 4.50, ", {("spec_cap_length",): 4.5}),
+        ("cap len: 4.50, block accept len: 3.60, ", {("spec_cap_length",): 4.5, ("spec_block_acceptance_length",): 3.6}),
+        (
+            "est uncap acc len: 3.66 [3.58, 3.74], ",
+            {
+                ("spec_uncapped_acceptance_length", "mean"): 3.66,
+                ("spec_uncapped_acceptance_length", "low"): 3.58,
+                ("spec_uncapped_acceptance_length", "high"): 3.74,
+            },
+        ),
+    ],
+)
+def test_lengths_of_blocks_that_are_cut_are_told(fields: str, told: dict[tuple[str, ...], float]) -> None:
+    """DSpark prints them in some of its modes only."""
+    reading = read(arguments(speculative_algorithm="DSPARK"), decode(pair=f"accept len: 3.10, accept rate: 0.42, {fields}"))
+    families = ("spec_cap_length", "spec_block_acceptance_length", "spec_uncapped_acceptance_length")
+    assert told == {(each.family, *each.labels[2:]): each.value for each in reading.source.samples(None) if each.family in families}
+    assert reading.value("spec_acceptance_length", "0", "dspark") == 3.1
+
+
+def test_the_length_of_drafts_is_told_by_several_lines() -> None:
+    """The arguments, the draft model's start, and a complaint about another length, which names the model's own."""
+    begins = "Initialized DSpark draft runner. attention_backend=fa3, model=M, gamma={}, verify_num_draft_tokens=6, mask_token_id=1, markov_head=H"
+    mismatch = "DSpark gamma mismatch: using gamma=7 (from speculative_num_draft_tokens=8) but draft config block_size=5."
+    assert read(tagged(begins.format(5))).series("spec_draft_length") == {("dspark",): 5}
+    assert read(tagged(begins.format(5))).series("spec_block_size") == {}
+    given = arguments(speculative_algorithm="DSPARK", speculative_num_draft_tokens=8)
+    for lines in ([given, tagged(mismatch), tagged(begins.format(7))], [tagged(mismatch, tags="")]):
+        reading = read(*lines)
+        assert reading.series("spec_draft_length") == {("dspark",): 7}
+        assert reading.series("spec_block_size") == {("dspark",): 5}
+        assert reading.value("config_hazard_active", "draft_length_mismatch") == 1
+
+
+@pytest.mark.parametrize(
     ("lines", "probes"),
     [
         ([prefill(at="02:00:01"), answer("GET /health", "02:00:02")], 1),
@@ -212,6 +250,24 @@ def test_ranks_may_be_several_retractions_apart(stages: str) -> None:
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_sent_for_another_request_fails_the_one_that_waited() -> None:
+    """The engine notices, and says so on each rank: no transfer has failed, but its request."""
+    told = "Context corruption detected: Request 9c1f (bootstrap_room={}) received metadata from bootstrap_room=12. Metadata buffer index: 5. This"
+    reading = read(decode(pair=PAIR), *(tagged(told.format(number), tags=f"TP{rank}") for rank in range(2) for number in (11, 13)))
+    assert reading.value("kv_load_failed_requests_total") == 2
+    assert not sum(reading.series("kv_transfer_failures_total").values())
+    assert "9c1f" not in repr(list(reading.source.samples(None)))
+
+
+@pytest.mark.parametrize(
+    "why", ["register to bootstrap server after 5 retries", "register to bootstrap server: x", "connect to bootstrap server: 500, x"]
+)
+def test_a_rank_that_is_not_registered_is_told(why: str) -> None:
+    """Each rank registers itself, and none is found by decode engines."""
+    reading = read(*(tagged(f"Prefill instance failed to {why}", tags=f"TP{rank}") for rank in range(4)))
+    assert reading.series("kv_transfer_failures_total")["unknown", "registration"] == 4
 
 
 def test_ranks_tell_of_one_failed_room() -> None:
@@ -324,6 +380,29 @@ def test_a_bar_tells_how_long_deepgemm_took() -> None:
     reading = read(decode(), tagged(compiling), bar)
     assert reading.value("jit_seconds_total", "deepgemm", "serving") == 3707
     assert read(decode(), bar).value("jit_seconds_total", "deepgemm", "serving") == 0
+
+
+COMPILING = "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time"
+
+
+@pytest.mark.parametrize(
+    ("after", "running"),
+    [
+        ((), 1),
+        ((tagged(COMPILING.replace("1536", "4096"), "02:01:00"),), 1),
+        ((prefill(tags="TP1"),), 1),
+        (("DeepGEMM warmup: 100%|██████████| 16384/16384 [01:47<00:00, 152.88it/s]",), 0),
+        ((tagged("Load weight end. type=M, dtype=torch.bfloat16, avail mem=37.80 GB, mem usage=40.10 GB."),), 0),
+        ((prefill(),), 0),
+        ((decode(),), 0),
+        ((arguments("02:05:00"),), 0),
+        ((answer(at="02:15:01"),), 0),
+    ],
+)
+def test_deepgemm_compiles_until_its_rank_does_something_else(after: tuple[str, ...], running: float) -> None:
+    """Its bar is at its end, or a line tells of another thing; for want of both it is forgotten after 15 minutes."""
+    reading = read(arguments(), tagged(COMPILING), *after)
+    assert reading.value("jit_in_progress", "deepgemm") == running
 
 
 def test_a_record_behind_a_bar_takes_nothing_from_it() -> None:

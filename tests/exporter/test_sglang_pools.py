@@ -121,3 +121,22 @@ def test_the_ceilings_name_a_pool_that_nothing_else_told_of() -> None:
     reading = read(arguments(max_running_requests=64), tagged(POOL.format(800)), tagged(told.format(8192)))
     assert reading.series("kv_cache_size_tokens") == {("0", "device"): 800}
     assert (reading.value("max_running_requests"), reading.value("max_batched_tokens")) == (33, 8192)
+
+
+def test_free_memory_is_what_is_left_in_the_end() -> None:
+    """Pools, graphs and a new size take of it; only the first rank has the last word on it."""
+    pool, graphs = (
+        "Memory pool end. avail mem=31.00 GB",
+        "Capture target decode CUDA graph end. elapsed=3.00 s, mem usage=3.00 GB, avail mem=28.00 GB.",
+    )
+    limits = "max_total_num_tokens=800, max_prefill_tokens=1, max_running_requests=33, context_len=400, available_gpu_mem=25.00 GB"
+    lines = [tagged(line, tags=f"TP{rank}") for line in (pool, graphs) for rank in range(2)]
+
+    def free(*lines: str) -> dict[str, float]:
+        return {rank: size / 2**30 for (rank, part), size in read(*lines).series("engine_memory_bytes").items() if part == "free"}
+
+    assert free(*lines[:2]) == {"TP0": 31, "TP1": 31}
+    assert free(*lines) == {"TP0": 28, "TP1": 28}
+    assert free(*lines, tagged(RESIZED)) == {"TP0": 3.2, "TP1": 28}
+    assert free(*lines, tagged(limits)) == {"TP0": 25, "TP1": 28}
+    assert free(tagged(limits.replace("gpu", "cpu"))) == {}

@@ -240,7 +240,8 @@ def test_a_comma_in_brackets_ends_no_field():
         "(token/s): 500.00, #queue-req: 2, est. decode TFLOPS/s (per GPU): 1.20, est. read BW (GB/s per GPU): 3.00, fwd occupancy: nan%"
     )
     (event,) = read(tagged(line)).events
-    assert event == DecodeBatch(6.0, {"waiting": 2.0}, {"full": 0.02, "swa": 0.08}, 500.0, 3.1, 0.42)
+    verified = {"cap": 4.5, "block": 3.6, "uncapped": 3.66, "uncapped_low": 3.58, "uncapped_high": 3.74}
+    assert event == DecodeBatch(6.0, {"waiting": 2.0}, {"full": 0.02, "swa": 0.08}, 500.0, 3.1, 0.42, verified=verified)
 
 
 def test_the_first_pair_names_of_the_queues():
