@@ -45,7 +45,7 @@ BRACKETS = re.compile(r"((?:\[[^\[\]\n]{0,64}\] ?){1,4}):? ?(?=\S)")
 BRACKETED_LEVEL = re.compile(rf"\b{_LEVEL}\b")
 BRACKETED_SOURCE = re.compile(r"[\w./-]{1,96}\.py(?::\d{1,6})?", re.ASCII)
 BRACKETED_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?", re.ASCII)
-PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
+PROCESS_PREFIX = re.compile(rf"{_PREFIXES}+", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 
 # Progress bars end without a line break, so that the next record begins right behind them.

@@ -220,6 +220,58 @@ def test_a_helper_pattern_has_no_nested_quantifiers(name, pattern):
     assert not _nested(pattern), name
 
 
+def _chooses_in(tree, *, inside: bool = False) -> bool:
+    """Whether a possessive group has an alternative or a look-around in it."""
+    for op, value in tree:
+        if op in (ops.BRANCH, ops.ASSERT, ops.ASSERT_NOT) and inside:
+            return True
+        if op is ops.BRANCH:
+            parts, within = value[1], inside
+        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
+            parts, within = [value[2]], inside or op is ops.POSSESSIVE_REPEAT
+        elif op is ops.SUBPATTERN:
+            parts, within = [value[3]], inside
+        elif op in (ops.ASSERT, ops.ASSERT_NOT):
+            parts, within = [value[1]], False
+        else:
+            parts, within = [value] if op is ops.ATOMIC_GROUP else [], inside
+        if any(_chooses_in(part, inside=within) for part in parts):
+            return True
+    return False
+
+
+def _chooses(pattern: re.Pattern[str]) -> bool:
+    return _chooses_in(_parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE if pattern.flags & re.ASCII else pattern.flags))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chooses"),
+    [
+        (r"(?:a|bc)*+", True),
+        (r"(?:a(?!b))++", True),
+        (r"(?:a(?:\.b|))?+", True),
+        (r"(?:ab)*+c|d", False),
+        (r"(?:a|b)*", False),
+        (r"a++|b", False),
+    ],
+)
+def test_the_check_knows_choices_in_possessive_groups(pattern, chooses):
+    """Of single characters, the parser makes a set of alternatives: those are fine."""
+    assert _chooses(re.compile(pattern)) is chooses
+
+
+@every_rule
+def test_a_possessive_group_has_no_choice(rule):
+    """Python before 3.11.5 gives such a group up too early, so that a line is read in part."""
+    assert not _chooses(rule.pattern)
+
+
+@pytest.mark.parametrize(("name", "pattern"), sorted(_module_patterns().items()))
+def test_a_possessive_group_of_a_helper_has_no_choice(name, pattern):
+    """As in rules."""
+    assert not _chooses(pattern), name
+
+
 def _literals(tree) -> list[str]:
     """The runs of literal characters in a pattern."""
     runs, run = [], ""
