@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -124,7 +124,7 @@ class Folds:
     STATE = ("joinable",)
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, ...], deque[Fold]] = OrderedDict()
+        self._open: OrderedDict[tuple[str, ...], list[Fold]] = OrderedDict()
 
     @property
     def joinable(self) -> dict[tuple[str, ...], tuple[Fold, ...]]:
@@ -137,7 +137,7 @@ class Folds:
     def joinable(self, folds: Mapping[tuple[str, ...], tuple[Fold, ...] | Fold]) -> None:
         # The first version to save a state knew one fact of a key.
         several = {key: (each,) if isinstance(each, Fold) else each for key, each in folds.items()}
-        self._open = OrderedDict((key, deque(each, _FOLDS_OF_A_KEY)) for key, each in several.items())
+        self._open = OrderedDict((key, list(each)) for key, each in several.items())
 
     def join(self, key: tuple[str, ...], who: str, time: float | None, nameless: int = 1) -> Fold:
         """The fact that this process tells now: one begun by others, or a new one.
@@ -155,10 +155,8 @@ class Folds:
     def _begin(self, key: tuple[str, ...], who: str, now: float) -> Fold:
         fold = Fold(now)
         fold.seen.add(who)
-        folds = self._open.setdefault(key, deque(maxlen=_FOLDS_OF_A_KEY))
-        while folds and abs(now - folds[0].time) > FOLD_SECONDS:
-            folds.popleft()
-        folds.append(fold)
+        still = [each for each in self._open.get(key, ()) if abs(now - each.time) <= FOLD_SECONDS]
+        self._open[key] = [*still[1 - _FOLDS_OF_A_KEY :], fold]
         self._open.move_to_end(key)
         if len(self._open) > _FOLD_LIMIT:
             self._open.popitem(last=False)
