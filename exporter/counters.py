@@ -145,21 +145,26 @@ class Folds:
         Lines without a process name are of `nameless` processes, that cannot be told apart.
         """
         now = time or 0.0
-        for fold in self._open.get(key, ()):
-            name = f"#{len(fold.seen)}" if not who and len(fold.seen) < nameless else who
-            if name not in fold.seen and abs(now - fold.time) <= FOLD_SECONDS:
-                fold.seen.add(name)
-                return fold
-        return self._begin(key, who, now)
+        folds = self._open.get(key)
+        if folds is None:
+            folds = self._open[key] = []
+            if len(self._open) > _FOLD_LIMIT:
+                self._open.popitem(last=False)
+        for fold in folds:
+            if abs(now - fold.time) <= FOLD_SECONDS:
+                name = who or (f"#{len(fold.seen)}" if len(fold.seen) < nameless else "")
+                if name not in fold.seen:
+                    fold.seen.add(name)
+                    return fold
+        return self._begin(folds, key, who, now)
 
-    def _begin(self, key: tuple[str, ...], who: str, now: float) -> Fold:
+    def _begin(self, folds: list[Fold], key: tuple[str, ...], who: str, now: float) -> Fold:
         fold = Fold(now)
         fold.seen.add(who)
-        still = [each for each in self._open.get(key, ()) if abs(now - each.time) <= FOLD_SECONDS]
-        self._open[key] = [*still[1 - _FOLDS_OF_A_KEY :], fold]
+        while folds and (abs(now - folds[0].time) > FOLD_SECONDS or len(folds) >= _FOLDS_OF_A_KEY):
+            del folds[0]
+        folds.append(fold)
         self._open.move_to_end(key)
-        if len(self._open) > _FOLD_LIMIT:
-            self._open.popitem(last=False)
         return fold
 
 

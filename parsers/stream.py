@@ -166,8 +166,8 @@ class LogStream(TaggedLines):
                     continue
                 self._record(line, start, head)
             else:
-                self._uncommon_line(line, start, head)
-            if self._glued or self._quotes:
+                self._uncommon_line(line, start, head, rest)
+            if self._glued:
                 self._go_on(rest)
         levels["INFO"] += calm
 
@@ -178,10 +178,12 @@ class LogStream(TaggedLines):
         while self._quotes and (line := next(lines, None)) is not None:
             self._line(line)
 
-    def _uncommon_line(self, line: str, start: int, head: Head) -> None:
-        """A line of SGLang's, which has no level, or a warning or an error of vLLM's."""
+    def _uncommon_line(self, line: str, start: int, head: Head, rest: Iterator[str]) -> None:
+        """A line of SGLang's, which has no level and may quote a user in the `rest`, or a warning or an error of vLLM's."""
         if head.level is UNKNOWN_LEVEL:
             self._tagged_message(line, start, head)
+            if self._quotes:
+                self._go_on(rest)
         else:
             self.levels[head.level] += 1
             self._record(line, start, head)
