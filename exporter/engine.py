@@ -33,7 +33,6 @@ class Engine(SglangHandlers):
 
     STATE = (
         "counters",
-        "digest",
         "life",
         "jit",
         "capacity",
@@ -53,14 +52,13 @@ class Engine(SglangHandlers):
         "_told",
     )
 
-    def __init__(self, faults: Faults, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
+    def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
         """`pd_role` and `pd_expect` as configured for the source, None to learn the role from the log."""
         self._faults = faults
         self.pd_role, self.pd_expect = pd_role, pd_expect
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
-        self.digest = Digest()
-        """Hides what users wrote from everything that outlives the line."""
+        self.digest = digest
         self.life = LifeCycle(self.counters, self.digest)
         self.jit = JitLedger(self.counters)
         self.capacity = Capacity()

@@ -285,7 +285,7 @@ def test_a_line_in_parts_that_never_ends_stays_bounded():
     framing = Framing()
     for line in parts.splitlines():
         framing.unwrap(line)
-    assert max(map(len, framing._parts.values())) <= PARTIAL_LIMIT
+    assert max(map(len, framing.parts.values())) <= PARTIAL_LIMIT
     assert read(parts + _cri("end") + _cri(RECORD)).kinds == ["IntervalStats"] * 2
 
 
