@@ -7,6 +7,7 @@ from dataclasses import replace
 from parsers import access
 from parsers.events import QUOTED, Event, TransportError, UncaughtException
 from parsers.framing import Framed, Framing
+from parsers.gateway.lines import GatewayLines
 from parsers.header import (
     ALARMING,
     BRACKETED_LEVEL,
@@ -33,7 +34,6 @@ from parsers.matching import Found
 from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
-from parsers.tagged import TaggedLines
 
 _PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
@@ -47,7 +47,7 @@ _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
 
 
-class LogStream(TaggedLines):
+class LogStream(GatewayLines):
     """Turns the lines of one program into events. Nothing in the lines can make it raise."""
 
     STATE = (
@@ -64,6 +64,7 @@ class LogStream(TaggedLines):
         "_open_tracebacks",
         "_explained",
         "_quotes",
+        "_value",
     )
 
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
@@ -340,6 +341,8 @@ class LogStream(TaggedLines):
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
+        if self._value.level and self._value_goes_on(line):
+            return
         if line[:1] == "[" and self._tagged_line(line):
             return
         if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
@@ -375,6 +378,9 @@ class LogStream(TaggedLines):
         self.levels[level] += 1
         head = self._head(record.process, record.identity, level, record.time, record.where)
         first = record.lines[0]
+        if record.go:
+            self._gateway_record(record.go, 0, head)
+            return True
         if record.server:
             self._server_line(first, 0, head)
             return True
@@ -399,6 +405,8 @@ class LogStream(TaggedLines):
         start = prefix.end() if prefix else 0
         native = native_head(line, start)
         if native is None:
+            if line.startswith("2", start) and self._gateway_line(line, start):
+                return
             if line.startswith("[", start) and (brackets := BRACKETS.match(line, start)):
                 self._bracketed(line, brackets, process, identity)
             else:
@@ -408,6 +416,8 @@ class LogStream(TaggedLines):
         level = native.level if native.level in self.levels else UNKNOWN_LEVEL
         self.levels[level] += 1
         head = self._head(process, identity, level, native.time, native.where)
+        if self._klog_line(line, native, head):
+            return
         matched = self._match(dispatch(Scope.BARE), line, native.end, head) is not None
         library = transport_library(native.where) if level in ("ERROR", "CRITICAL") else ""
         if library:

@@ -133,6 +133,7 @@ NOT_STATE = {
         "_faults", "digest", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
     },
     "LifeCycle": {"_counters", "_digest"},
+    "Gateway": {"_counters"},
     "JitLedger": {"_counters"},
     "Probes": {"_counters"},
     "Counters": {"_families"},
@@ -184,7 +185,11 @@ def test_what_a_user_wrote_is_not_in_the_state() -> None:
         f"(Worker_TP0 pid=1) WARNING 07-14 03:14:20 [a.py:1] Skipping KV post-processing for failed request {canary}",
         f'{{"message": "Recovered", "level": "ERROR", "name": "{canary}"}}',
         f"ERROR 07-14 03:14:20 [{canary}.py:1] a record that goes on\r",
+        f'I0617 17:09:33.100001       1 gateway.go:170] "processing request" requestID="{canary}"',
+        f'E0617 17:10:06.201003       1 default.go:140] "prefill_request_failed" err="x" request_id="{canary}"',
         f"2026-07-14T03:12:07.123456789Z stdout P {canary}",
+        f'E0617 17:10:09.201003       1 default.go:140] "{canary}" err=<\n\t{canary}\n > request_id="{canary}"',
+        f'E0617 17:10:09.201003       1 default.go:140] "prefill_request_failed" err=<\n\thttp prefill request failed with status 500: {canary}',
     ]
     source = Source("golden", year=YEAR)
     source.feed("\n".join(lines).encode() + b"\nINFO 07-14 03:14:20 [a.py:1] Received request canary-7f3a: prompt")
