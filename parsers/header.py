@@ -96,6 +96,7 @@ class Head:
 
     `time` is seconds by the log's own clock (its zone taken for UTC), `wrapped_time` the text of the container runtime's,
     `parent` the event of the record that the line continues. `quotes_users` of a request logger, whose text is not the engine's.
+    `container` is the name that the wrapping gave, where it did.
     """
 
     origin: Origin
@@ -105,6 +106,7 @@ class Head:
     parent: Event | None = None
     wrapped_time: str | None = None
     quotes_users: bool = False
+    container: str = ""
 
 
 def place(where: str) -> int:

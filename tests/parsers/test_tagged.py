@@ -180,6 +180,13 @@ def test_a_quote_may_begin_behind_another_record():
     assert read(log).kinds == ["DecodeBatch", "PrefillBatch"]
 
 
+def test_a_quote_goes_on_behind_a_carriage_return():
+    """Lines that have one are read on another way."""
+    log = f"{tagged(DECODE)}{tagged(QUOTES[0], '').rstrip()}\rmore\n{header()}{STATS}\n{READY}\r\n{header()}{STATS}\n{tagged(PREFILL)}"
+    assert read(log).kinds == ["DecodeBatch", "PrefillBatch"]
+    assert read(*log.splitlines(keepends=True)).kinds == ["DecodeBatch", "PrefillBatch"]
+
+
 def test_a_record_like_a_quote_silences_no_other_engine():
     """Whose header has no ranks: another program's words between its lines."""
     assert read(f"{header()}{STATS}\n{tagged(QUOTES[4], '')}{header()}{STATS}\n").kinds == ["IntervalStats"] * 2
