@@ -109,6 +109,7 @@ class Engine(SglangHandlers):
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
             events.KvCacheSize: self._kv_cache_size,
             events.KvTransferPlan: self.capacity.kv_transfer_plan,
+            events.KvTransports: self.capacity.kv_transports,
             events.IntervalStats: self._interval,
             events.PrefixHits: lambda event, head: self.gauges.prefix_hits(event),
             events.SpecInterval: self._spec_interval,

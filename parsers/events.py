@@ -357,6 +357,12 @@ class HybridKvCache(NamedTuple):
     """The KV connector works with hybrid KV groups, where failed loads mark no block invalid (vLLM to 0.26)."""
 
 
+class KvTransports(NamedTuple):
+    """The transports that reach a peer's memory, as its connection was set up."""
+
+    names: tuple[str, ...]
+
+
 class TransportError(NamedTuple):
     """One native ERROR record of a transport library."""
 
@@ -431,7 +437,7 @@ Event: TypeAlias = (
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
-    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate
+    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate | KvTransports
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

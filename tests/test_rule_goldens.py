@@ -12,7 +12,7 @@ from tests.conftest import DATA
 from tests.parsers.reading import TAGGED
 
 HEADER = "(EngineCore pid=318) {level} 07-14 03:12:15 [file.py:1] "
-BARE_HEADER = "I0714 03:12:15.000000     318 file.cc:1] "
+BARE_HEADER = "I0714 03:12:15.000000 file.cc:1] "  # without a process, as bare lines are
 EVERYWHERE = "log_lines_total"
 """Changed by any line: not worth repeating for each."""
 

@@ -24,6 +24,7 @@ EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
         "answer_unreadable",
         "bootstrap_hint",
         "crash_dump",
+        "native_aside",
         "prompt_refused",
         "request_failed",
         "request_logged",
