@@ -132,6 +132,8 @@ class Engine(SglangHandlers):
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
             events.CompileBegan: self._compile_began,
             events.CompileEnded: self._compile_ended,
+            events.CompileFailed: self.jit.failed,
+            events.CompilerSeen: lambda event, head: self.jit.seen(self.life.phase),
             events.CompileTook: self.jit.took,
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,

@@ -99,7 +99,10 @@ FAMILIES: dict[str, Family] = {
     "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
     "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
-    "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
+    "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
+    "compile_cache_total": _counter(
+        "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."
+    ),
     # -- speculative decoding
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
     "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),

@@ -398,11 +398,24 @@ class CompileBegan(NamedTuple):
 
 
 class CompileEnded(NamedTuple):
-    """The end of what `CompileBegan` told."""
+    """The end of what `CompileBegan` told. What took less than `least` was a load from a cache."""
 
     backend: str
     event: str
     kernel: str
+    seconds: float | None = None
+    least: float = 0.0
+
+
+class CompileFailed(NamedTuple):
+    """A compile came to nothing, or what an earlier one left is broken."""
+
+    backend: str
+    kernel: str
+
+
+class CompilerSeen(NamedTuple):
+    """Some compiler is at work; for whom is not told."""
 
 
 class CompileTook(NamedTuple):
@@ -437,7 +450,7 @@ Event: TypeAlias = (
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
-    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate | KvTransports
+    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate | KvTransports | CompileFailed | CompilerSeen
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

@@ -69,7 +69,7 @@ _NATIVE = (
     ),
     # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
     re.compile(
-        r"(?:\[rank\d++\]:)?\[?(?P<glog>[VDIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++(?:(?P<process>\d{1,10}) )?(?P<where>[\w./-]++:\d++)\] "
+        r"(?:\[rank\d++\]:)?\[?(?P<glog>[VDIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++(?:(?P<process>\d{1,20}) )?(?P<where>[\w./-]++:\d++)\] "
     ),
     re.compile(r"\[rank\d++\]:\[(?P<glog>[DIWEFC])(?P<time>) (?P<where>[\w./-]++:\d++)\] "),  # torch to 2.3
 )  # fmt: skip

@@ -26,6 +26,10 @@ STATS = "Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation throu
 DECODE = "non-default args: {'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_consumer')}"
 SKIPPED = "Skipping KV post-processing for failed request cmpl-2"
 RECOVERED = "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected)."
+BUILD = (
+    "2026-07-14 03:12:{} - INFO - flashinfer.jit: {} JIT ops: batch_prefill_with_kv_cache_dtype_q_bf16_dtype_kv_bf16_dtype_o_bf16_dtype_idx_i32"
+    "_head_dim_qk_128_head_dim_vo_128_posenc_0_use_swa_False_use_logits_cap_False_f16qk_False_sm90\n"
+)
 AROUND = {
     "attention_compiled": (CORE.format("12:14", "JIT compiling decode_q8kv4"), ""),
     "broadcast_stuck": (READY, ""),
@@ -34,6 +38,7 @@ AROUND = {
         "",
     ),
     "draft_capture_began": ("", CORE.format("12:19", "Graph capturing finished in 46 secs, took 2.31 GiB")),
+    "flashinfer_build": (BUILD.format("02,000", "Loading"), BUILD.format("30,000", "Finished loading")),
     "hybrid_allocator": (
         CORE.format("12:14", "vLLM server version 0.26.0, serving model m") + CORE.format("12:14", DECODE),
         CORE.format("12:20", SKIPPED) + CORE.format("12:20", RECOVERED) + CORE.format("12:30", STATS),

@@ -155,6 +155,7 @@ def test_other_text_has_no_native_header(line):
         ("[1795957145.699246] [vm:11992:0]     ucp_context.c:1508 UCX  WARN  x", "11992", "1795957145.699246"),
         ("[1754890927.298391] [decode-0:270  :0]    ib_mlx5dv_md.c:1100 UCX  ERROR x", "270", "1754890927.298391"),
         ("E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] x", "2604", ""),
+        ("[rank0]:V0925 13:34:27.040958 139966991710016 torch/_dynamo/guards.py:2609] x", "139966991710016", ""),
         ("[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] x", "", ""),
     ],
 )
