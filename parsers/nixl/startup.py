@@ -40,7 +40,7 @@ def ucx_version(found: re.Match[str]) -> Component:
 @rule(
     runtime="",
     anchor="Backend ",
-    pattern=r"Backend (\w{1,32}) was instantiated",
+    pattern=r"Backend ([A-Z][A-Z0-9_]{1,31}) was instantiated",
     source="Backend %s was instantiated",
     samples={
         "nixl 1.5.1": "Backend UCX was instantiated",

@@ -7,6 +7,11 @@ from parsers.rules import Scope, Series, rule
 
 _REMOTE_ACCESS = re.compile(r"\brma(?:_am)?\(([^()\n]{1,2048})\)", re.ASCII)
 _TRANSPORT = re.compile(r"(\w{1,32})/\S", re.ASCII)
+_KNOWN = frozenset((
+    "tcp", "self", "sysv", "posix", "cma", "knem", "xpmem", "rc_verbs", "rc_mlx5", "rc_gda", "dc_mlx5", "ud_verbs", "ud_mlx5", "srd", "gga_mlx5",
+    "cuda_copy", "cuda_ipc", "gdr_copy", "rocm_copy", "rocm_ipc", "ze_copy", "ze_ipc",
+))  # fmt: skip
+"""Those of UCX 1.23; another word may be anybody's and shows as `other`."""
 
 
 @rule(
@@ -24,7 +29,8 @@ def endpoint_transports(found: re.Match[str]) -> KvTransports | Nothing:
     remote_access = _REMOTE_ACCESS.search(found[2])
     if found[1] == "self" or remote_access is None:
         return NOTHING
-    return KvTransports(tuple(dict.fromkeys(_TRANSPORT.findall(remote_access[1]))))
+    names = _TRANSPORT.findall(remote_access[1])
+    return KvTransports(tuple(dict.fromkeys(name if name in _KNOWN else "other" for name in names)))
 
 
 @rule(

@@ -190,6 +190,7 @@ def test_what_nixl_and_ucx_warn_of(lines: list[str], kind: str, sightings: float
             ["tcp"],
             id="messages-carry-no-KV",
         ),
+        pytest.param([endpoint("rma(sesame/mlx5_0:1 tcp/eth0)")], ["other", "tcp"], id="a-word-that-is-no-transport"),
         pytest.param([endpoint("rma_am(tcp/lo)", "self")], [], id="an-agent-and-itself"),
         pytest.param([endpoint("tag(rc_mlx5/mlx5_0:1)")], [], id="another-program-s-messages"),
         pytest.param(
