@@ -13,7 +13,7 @@ from typing import Any
 
 logger = logging.getLogger("inferlog.checkpoint")
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised when a state of the version before can no longer be read."""
 
 _DAMAGED = "damaged"
@@ -146,8 +146,9 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         saved = json.loads(data)
         schema = saved["schema"]
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise _UnusableError(f"written by a newer inferlog (schema {schema}, this one knows {SCHEMA})")
+        if type(schema) is int and schema != SCHEMA:
+            other = "a newer" if schema > SCHEMA else "an older"
+            raise _UnusableError(f"written by {other} inferlog (schema {schema}, this one knows {SCHEMA})")
         # Nothing but what save() writes, byte for byte.
         whole = isinstance(saved["sources"], dict) and data == _text(saved["saved_at"], saved["failures"], json.dumps(saved["sources"]))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):

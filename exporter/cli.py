@@ -121,7 +121,7 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None) ->
                 pass
         except OSError as error:
             _fail(f"{path}: {error.strerror}", FAILURE)
-        snapshots.append(saved.snapshot(source))
+        snapshots += saved.snapshots(source)
     click.echo(exposition(snapshots), nl=False)
 
 

@@ -181,3 +181,7 @@ class RequestSet:
         if len(self._seen) > _REQUEST_LIMIT:
             self._seen.popitem(last=False)
         return True
+
+    def take(self, request: str) -> bool:
+        """Forget a request; whether it was known."""
+        return self._seen.pop(self._digest.of(request), None) is not None

@@ -302,7 +302,7 @@ class Daemon:
                         raise StoppingError
                     budget -= _read_safely(each, budget)
                     if each.live:
-                        snapshots.append(each.snapshot(now))
+                        snapshots += each.snapshots(now)
             self._write()
             return Snapshot(snapshots, list(self._own_samples()))
 

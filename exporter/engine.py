@@ -7,6 +7,7 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.faults import Faults
+from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
 from exporter.known_bad import matches, version_of
@@ -33,7 +34,6 @@ class Engine(SglangHandlers):
 
     STATE = (
         "counters",
-        "digest",
         "life",
         "jit",
         "capacity",
@@ -51,19 +51,20 @@ class Engine(SglangHandlers):
         "_answered_since_ready",
         "_phase_began",
         "_told",
+        "gateway",
     )
 
-    def __init__(self, faults: Faults, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
+    def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
         """`pd_role` and `pd_expect` as configured for the source, None to learn the role from the log."""
         self._faults = faults
         self.pd_role, self.pd_expect = pd_role, pd_expect
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
-        self.digest = Digest()
-        """Hides what users wrote from everything that outlives the line."""
+        self.digest = digest
         self.life = LifeCycle(self.counters, self.digest)
         self.jit = JitLedger(self.counters)
         self.capacity = Capacity()
+        self.gateway = Gateway(self.counters, self.digest)
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
@@ -138,6 +139,7 @@ class Engine(SglangHandlers):
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,
             **self._sglang_handlers(),
+            **self.gateway.handlers(),
         }
 
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
@@ -157,6 +159,11 @@ class Engine(SglangHandlers):
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
         if self._runtime == UNKNOWN_RUNTIME:
+            return
+        if self._runtime in GATEWAYS:
+            for series in () if self._born else series_of(self._runtime):
+                self.counters.create(series.family, series.labels)
+            self._born = {"runtime": self._runtime}
             return
         connector, version = self.settings.connector, self.settings.values.get("version", "")
         known = {"dp_rank": "0", "connector": connector, "method": self.settings.method, "version": version}
@@ -410,6 +417,9 @@ class Engine(SglangHandlers):
     def samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
         yield from self.counters.samples()
+        if self._runtime in GATEWAYS:
+            yield from self.gateway.samples(log_now, mixed=self.pd_expect == "mixed")
+            return
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
         yield from self.gauges.samples(now)

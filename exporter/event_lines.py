@@ -26,6 +26,7 @@ def event_line(source: str, found: Found, clock: EventClock) -> str:
         "time": clock.epoch(head),
         "event": _WORD_START.sub("_", type(event).__name__).lower(),
         "process": head.origin.process,
+        **({"container": head.container} if head.container else {}),
         **fields,
     }
     return json.dumps(line)

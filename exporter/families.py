@@ -74,7 +74,10 @@ FAMILIES: dict[str, Family] = {
     "requests_preempted_total": _counter(
         "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
     ),
-    "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
+    "http_responses_total": _counter(
+        "code",
+        "Access lines by class of status code, without probes, scrapes and model listings; of AIBrix's gateway its errors and the answers with usage.",
+    ),
     "prompt_tokens_per_second": _gauge(
         "dp_rank",
         "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before; "
@@ -156,6 +159,24 @@ FAMILIES: dict[str, Family] = {
     ),
     "kv_recomputed_tokens_total": _counter("", "Tokens of these requests."),
     "kv_load_failed_requests_total": _counter("", "Requests that the scheduler failed because their KV could not be loaded."),
+    # -- gateways
+    "gateway_pd_routes_total": _counter(
+        "route",
+        "Decisions of a gateway: pd to a pair, combined to one engine for both (llm-d: decode alone), not_pd past the P/D strategy, of "
+        "whatever model; failed are the requests that then failed or found no engine, besides, each once where the log names it. llm-d "
+        "tells pd only at --v=4, SGLang's router and vLLM's proxy when a request came through.",
+    ),
+    "gateway_kv_params_total": _counter(
+        "result",
+        "Transfer parameters of prefill answers: injected into the decode request, missing (the prompt is computed again), or in the "
+        "protocol of another connector (right on AWS Neuron only). llm-d tells injected only at --v=5; routers of SGLang and vLLM's proxy nothing.",
+    ),
+    "gateway_failures_total": _counter(
+        "reason",
+        "Why requests failed in a gateway, one reason each where the log names the request; 4xx and clients that went away are none.",
+    ),
+    "gateway_prefills_total": _counter("", "Prefill requests of a gateway that were answered, where it tells how long they took."),
+    "gateway_prefill_seconds_total": _counter("", "Summed durations of these prefill requests."),
     # -- P/D verdict
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),

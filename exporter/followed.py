@@ -98,7 +98,7 @@ class FollowedSource:
         thawer.restore(self, state["followed"])
         thawer.restore(self.source, state["source"])
         for path, file in state["files"].items():
-            thawer.restore(self.source.file(path), file["stream"])
+            thawer.restore(self.source.file(path), file["log"])
             self.followers[path] = Follower(Path(path), state=file["follower"])
 
     # -- which files ---------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class FollowedSource:
         return _Piece(len(chunk.data), found, written, behind=bool(chunk.data) and stats.lag_bytes > 0)
 
     def _apply(self, path: str, piece: _Piece) -> None:
-        reached = self.source.file(path).stream.clock.last
+        reached = self.source.file(path).log.last_time
         if len(self.followers) == 1 and not self._merge.holds:
             self._merge.put(path, [], behind=piece.behind, reached=reached)
             self.source.apply(piece.found, piece.written)
@@ -269,23 +269,24 @@ class FollowedSource:
         return self._frozen
 
     def _freeze(self) -> str:
-        freezer = Freezer(self.source.engine.digest)
+        freezer = Freezer(self.source.digest)
         for path, follower in self.followers.items():
             if path not in self._frozen_files and isinstance(follower, Follower):
                 log = self.source.file(path)
-                self._frozen_files[path] = json.dumps({"stream": freezer.state(log), "follower": follower.state(log.unfinished)})
+                self._frozen_files[path] = json.dumps({"log": freezer.state(log), "follower": follower.state(log.unfinished)})
         files = ", ".join(f"{json.dumps(path)}: {text}" for path, text in self._frozen_files.items())
         followed, source = json.dumps(freezer.state(self)), json.dumps(freezer.state(self.source))
         return f'{{"followed": {followed}, "source": {source}, "files": {{{files}}}}}'
 
-    def snapshot(self, now: float) -> SourceSnapshot:
+    def snapshots(self, now: float) -> list[SourceSnapshot]:
         """All series; reduced to those about the exporter itself when the others cannot be had."""
         try:
-            samples = [*self.source.samples(now), *self.file_samples()]
+            own, *others = self.source.snapshots(now)
         except Exception as error:  # noqa: BLE001 - the other sources must not go with it
             self.source.faults.note(error)
-            samples = [*self.source.own_samples(), *self.file_samples()]
-        return SourceSnapshot(self.name, self.source.runtime, self.source.labels, samples)
+            own, others = SourceSnapshot(self.name, self.source.runtime, self.source.labels, self.source.own_samples()), []
+        own.samples += self.file_samples()
+        return [own, *others]
 
     def file_samples(self) -> Iterator[Sample]:
         """Series about the files, summed over them."""

@@ -30,6 +30,6 @@ def read(path: str, source: Source) -> Iterator[list[Found]]:
     yield source.end_of_file()
 
 
-def snapshot(source: Source) -> SourceSnapshot:
+def snapshots(source: Source) -> list[SourceSnapshot]:
     """The samples of a log that was read to its end; nothing expires."""
-    return SourceSnapshot(source.name, source.runtime, source.labels, source.samples(None))
+    return source.snapshots(None)

@@ -1,34 +1,44 @@
-"""One source: its files as streams, its engine, and all samples of the two."""
+"""One source: its files as logs, the engines that write them, and all samples of the two."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from exporter.clock import EventClock
-from exporter.counters import Sample
+from exporter.counters import Digest, Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
+from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
-from parsers.resume import ResumableStream
-from parsers.stream import LogStream
+from parsers.resume import ResumableLog
 
 _LINES_OF_NOBODY = 1000
 """A log that says so much and not of which engine it is will never tell."""
 
-
-def _line_counts(stream: LogStream) -> dict[str, Mapping[str, int]]:
-    """What a stream counted, by family and label."""
-    return {
-        "log_lines_total": stream.levels,
-        "unrecognised_lines_total": stream.unrecognised,
-        "rule_errors_total": stream.rule_errors,
-        "cut_lines_total": {"": stream.cut_lines},
-    }
+_BARE = "bare"
+"""The suffix of an engine without a container's name beside others that have one."""
 
 
 class Source:
-    """What the user names: one log or several, and the engine that writes them."""
+    """What the user names: one log or several, and the engine that writes them.
 
-    STATE = ("clock", "faults", "engine", "runtime", "_past", "_last_time", "_last_arrival", "_time_is_new")
+    Where a log's prefixes name several containers with engines, each of these is a sub-source with a suffix to the name.
+    """
+
+    STATE = (
+        "clock",
+        "faults",
+        "digest",
+        "known_engines",
+        "runtime",
+        "_runtimes",
+        "_names",
+        "_past",
+        "_last_time",
+        "_last_arrival",
+        "_time_is_new",
+    )
 
     def __init__(
         self,
@@ -45,12 +55,20 @@ class Source:
         self.labels = dict(labels or {})
         self.clock = EventClock()
         self.faults = Faults(name)
-        self.engine = Engine(self.faults, pd_role=pd_role, pd_expect=pd_expect)
+        self.digest = Digest()
+        """Hides what users wrote from everything that outlives the line."""
+        self.engines: defaultdict[str, Engine] = defaultdict(self._new_engine)
+        """By container, `""` where no prefix names one."""
         self.runtime = UNKNOWN_RUNTIME
-        """The engine that writes the log, as soon as a line tells."""
+        """The engine that spoke first, as soon as a line tells."""
+        self._runtimes: dict[str, str] = {}
+        """By container, as soon as a line tells."""
+        self._names: dict[str, str] = {}
+        """What the name of a container's sub-source ends in. Once shown, it stays."""
+        self._pd = pd_role, pd_expect
         self._written = (year, month)
-        self._files: dict[str, ResumableStream] = {}
-        self._past: dict[str, dict[str, int]] = {}
+        self._files: dict[str, ResumableLog] = {}
+        self._past: Counts = {}
         self._last_time: float | None = None
         self._last_arrival: float | None = None
         self._time_is_new = False
@@ -59,13 +77,34 @@ class Source:
         """Take settings while it runs; `zone` is seconds east of UTC, None to learn it."""
         self.labels = dict(labels)
         self.clock.given = zone
-        self.engine.pd_role, self.engine.pd_expect = pd_role, pd_expect
+        self._pd = pd_role, pd_expect
+        for engine in self.engines.values():
+            engine.pd_role, engine.pd_expect = self._pd
 
-    def file(self, name: str) -> ResumableStream:
+    def _new_engine(self) -> Engine:
+        pd_role, pd_expect = self._pd
+        return Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of lines that name no container."""
+        return self.engines[""]
+
+    @property
+    def known_engines(self) -> defaultdict[str, Engine]:
+        """Those that outlive the process: what stands in the place of a container's name may be a word of a user's."""
+        known = {container: engine for container, engine in self.engines.items() if not container or container in self._runtimes}
+        return defaultdict(self._new_engine, known)
+
+    @known_engines.setter
+    def known_engines(self, engines: defaultdict[str, Engine]) -> None:
+        self.engines = engines
+
+    def file(self, name: str) -> ResumableLog:
         """What is known of a file."""
         log = self._files.get(name)
         if log is None:
-            log = self._files[name] = ResumableStream(*self._written)
+            log = self._files[name] = ResumableLog(*self._written)
         return log
 
     def feed(self, data: bytes, arrival: float | None = None, file: str = "") -> list[Found]:
@@ -78,31 +117,53 @@ class Source:
 
     def parse(self, data: bytes, arrival: float | None, file: str) -> list[Found]:
         """The events of bytes of a file, not applied yet."""
-        log = self.file(file)
-        clock = log.stream.clock
-        before = clock.last
-        found = log.feed(data)
-        self._time_is_new = clock.last != before
+        resumable = self.file(file)
+        before = resumable.log.last_time
+        found = resumable.feed(data)
+        time = resumable.log.last_time
+        self._time_is_new = time != before
         if self._time_is_new:
-            self._last_time, self._last_arrival = clock.last, arrival
-        return self._known(log, found)
+            self._last_time, self._last_arrival = time, arrival
+        self._learn_runtimes(resumable)
+        return found
 
     def parse_end(self, file: str) -> list[Found]:
         """The events of a last line, not applied yet."""
-        log = self._files.get(file)
-        return self._known(log, log.close()) if log else []
-
-    def _known(self, log: ResumableStream, found: list[Found]) -> list[Found]:
-        if self.runtime == UNKNOWN_RUNTIME:
-            self.runtime = log.stream.runtime or UNKNOWN_RUNTIME
+        resumable = self._files.get(file)
+        if resumable is None:
+            return []
+        found = resumable.close()
+        self._learn_runtimes(resumable)
         return found
+
+    def _learn_runtimes(self, resumable: ResumableLog) -> None:
+        for container, stream in resumable.log.streams.items():
+            if stream.runtime and container not in self._runtimes and (engine := self._engine(container)):
+                self._runtimes[container] = stream.runtime
+                engine.apply([], None, stream.runtime)  # what it can count is there from now on
+        if self.runtime == UNKNOWN_RUNTIME:
+            self.runtime = next(iter(self._runtimes.values()), UNKNOWN_RUNTIME)
 
     def apply(self, found: list[Found], arrival: float | None) -> list[Found]:
         """Take events in their order. `arrival` is when they were written at the latest (epoch), None for a saved log."""
-        self.engine.apply(found, arrival, self.runtime)
-        if found and self.engine.may_be_terse:
-            self.engine.judge_log_level(set().union(*(each.stream.own_levels for each in self._files.values())))
+        for container, each in groupby(found, lambda found: found[1].container):
+            engine = self._engine(container)
+            if engine is None:
+                continue
+            engine.apply(list(each), arrival, self._runtimes.get(container, UNKNOWN_RUNTIME))
+            if engine.may_be_terse:
+                streams = [log.log.streams[container] for log in self._files.values() if container in log.log.streams]
+                engine.judge_log_level(set().union(*(stream.own_levels for stream in streams)))
         return found
+
+    def _engine(self, container: str) -> Engine | None:
+        """The engine of a container, None where there are too many: several files may name others each."""
+        if container not in self.engines and len(self.engines) > CONTAINERS:
+            gone = next((each for each in self.engines if each and each not in self._runtimes), None)
+            if gone is None:
+                return None
+            del self.engines[gone]
+        return self.engines[container]
 
     def learn_zone(self, now: float) -> None:
         """What was parsed last was written just now (epoch)."""
@@ -113,10 +174,7 @@ class Source:
         """A file is followed no more: what was counted in it stays."""
         self.end_of_file(file)
         if log := self._files.pop(file, None):
-            for family, counts in _line_counts(log.stream).items():
-                total = Counter(self._past.get(family, {}))
-                total.update(counts)
-                self._past[family] = dict(total)
+            self._past = added(self._past, log.log.counts())
 
     def _log_time(self, now: float | None) -> float | None:
         """The time by the log's clock: the last that it printed, and what has passed since that was written."""
@@ -124,8 +182,18 @@ class Source:
             return self._last_time
         return self._last_time + max(0.0, now - self._last_arrival)
 
+    def snapshots(self, now: float | None) -> list[SourceSnapshot]:
+        """All series, by name. `now` (epoch) expires gauges of periodic lines, None keeps them."""
+        found = [SourceSnapshot(self.name, self.runtime, self.labels, self.samples(now))]
+        for container, suffix in self._names.items():
+            if suffix:
+                samples = self.engines[container].samples(self.clock, now, self._log_time(now))
+                found.append(SourceSnapshot(f"{self.name}/{suffix}", self._runtimes.get(container, UNKNOWN_RUNTIME), self.labels, samples))
+        return found
+
     def samples(self, now: float | None) -> Iterator[Sample]:
-        """All series of this source. `now` (epoch) expires gauges of periodic lines, None keeps them."""
+        """The series under the source's own name: its lines', and an engine's unless there are several."""
+        self._name_engines()
         yield from self.own_samples()
         lines = list(self._line_samples())
         known = self.runtime != UNKNOWN_RUNTIME
@@ -133,20 +201,28 @@ class Source:
         if not known and now is not None and sum(each.value for each in lines) < _LINES_OF_NOBODY:
             return
         yield from lines
-        if known or self.engine.seen:
-            yield from self.engine.samples(self.clock, now, self._log_time(now))
+        for container, suffix in self._names.items():
+            if not suffix:
+                yield from self.engines[container].samples(self.clock, now, self._log_time(now))
+
+    def _name_engines(self) -> None:
+        """The only engine needs no suffix."""
+        seen = [container for container, engine in self.engines.items() if engine.seen]
+        new = [container for container in self._runtimes if container not in self._names] or [each for each in seen if not self._names]
+        alone = not self._names and len(new) == 1
+        for container in new:
+            self._names[container] = "" if alone else container or _BARE
 
     def own_samples(self) -> Iterator[Sample]:
         """What inferlog could not take."""
         yield Sample("source_faults_total", (), self.faults.count)
-        yield Sample("series_dropped_total", (), self.engine.dropped_series)
+        yield Sample("series_dropped_total", (), sum(engine.dropped_series for engine in self.engines.values()))
 
     def _line_samples(self) -> Iterator[Sample]:
         """Over the files that are followed and those that were."""
-        totals = {family: Counter(counts) for family, counts in self._past.items()}
+        total = self._past
         for log in self._files.values():
-            for family, counts in _line_counts(log.stream).items():
-                totals.setdefault(family, Counter()).update(counts)
-        for family, total in totals.items():
-            for label, count in total.items():
+            total = added(total, log.log.counts())
+        for family, counts in total.items():
+            for label, count in counts.items():
                 yield Sample(family, (label,) if label else (), count)

@@ -6,7 +6,7 @@ Nothing else of an object is saved. In the JSON, arrays stand for tuples; what e
 """
 
 import dataclasses
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
@@ -128,6 +128,13 @@ class Thawer:
         now = getattr(into, name)
         if hasattr(type(now), "STATE"):
             self.restore(now, saved)
+            return
+        if isinstance(now, defaultdict):
+            now = now.copy()
+            now.clear()
+            for key, each in saved.items():
+                self.restore(now[key], each)
+            setattr(into, name, now)
             return
         value = self.value(saved)
         if isinstance(now, dict | set) and not isinstance(getattr(type(into), name, None), property):

@@ -2,6 +2,17 @@
 
 from typing import NamedTuple, TypeAlias
 
+from parsers.gateway_events import (
+    GatewayAnswered,
+    GatewayAsked,
+    GatewayFailed,
+    GatewayForwarded,
+    GatewayKvParams,
+    GatewayMode,
+    GatewayPrefilled,
+    GatewayRouted,
+)
+
 
 class Nothing(NamedTuple):
     """A line that is known and means nothing; with `quotes_users`, what follows in its record is not the engine's."""
@@ -451,6 +462,7 @@ Event: TypeAlias = (
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
     | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate | KvTransports | CompileFailed | CompilerSeen
+    | GatewayAsked | GatewayRouted | GatewayForwarded | GatewayMode | GatewayKvParams | GatewayPrefilled | GatewayFailed | GatewayAnswered
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

@@ -2,63 +2,80 @@
 
 import json
 import re
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import TypeAlias
 
 PARTIAL_LIMIT = 256 * 1024
 """Characters of a line that a runtime delivers in parts; what is longer is cut."""
 
+_TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
-_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
+_CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
 # kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message
-_TIMESTAMPS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
+_TIMESTAMPS = re.compile(rf"{_TIME} ", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
-_SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} [\w./@-]{1,64}(?:\[\d{1,10}\])?: ", re.ASCII)
+_SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} ([\w./@-]{1,64})(?:\[\d{1,10}\])?: ", re.ASCII)
 # engine-1  | message, and [engine]  | message
-_COMPOSE = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,62}|\[[A-Za-z0-9][\w.-]{0,62}\]) +\| ", re.ASCII)
-# kubectl logs --prefix: [pod/decode-0/engine] message; stern: decode-0 engine message, where a header follows
-_KUBECTL = re.compile(r"\[pod/[\w.-]{1,253}/[\w.-]{1,63}\] ", re.ASCII)
-_STERN = re.compile(
-    r"(?=[a-z0-9.]{1,252}-)[a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} (?=\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )"
-    r"|\[\d{4}-\d\d-\d\d \d\d:)",
+_COMPOSE = re.compile(r"\[?([A-Za-z0-9][\w.-]{0,62})\]? +\| ", re.ASCII)
+# kubectl logs --prefix: [pod/decode-0/engine] message
+_KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
+# stern: decode-0 engine message. Any two words look so: a header must follow once.
+_STERN = re.compile(r"(?=[a-z0-9.]{1,252}-)([a-z0-9][a-z0-9.-]{0,252}) ([a-z0-9][a-z0-9-]{0,62}) ", re.ASCII)
+_HEADER = re.compile(
+    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:",
     re.ASCII,
 )
 _DOCKER = '{"log":"'
+_DOCKER_STREAM = '\\n","stream":"'
+_DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
+_LONGEST_TIME = 40
+_PODS = 64
 _RAY_MARK = "[repeated "
 _RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
 
 
-class Framed(NamedTuple):
-    """A line without its wrapping (None: more parts follow) and the runtime's own time."""
-
-    line: str | None
-    time: str | None
+Framed: TypeAlias = tuple[str | None, str | None, str]
+"""A line without its wrapping (None: more parts follow), the runtime's own time, and the container where the wrapping names it."""
 
 
 class Framing:
     """Takes the wrapping off the lines of one file and joins the parts of long lines, for stdout and stderr apart."""
 
-    def __init__(self) -> None:
-        self._parts: dict[str, str] = {}
+    def __init__(self, containers: Collection[str] = ()) -> None:
+        """`containers` are those that are known at any time: their prefix needs no header behind it."""
+        self.parts: dict[str, str] = {}
+        """By output, lines of which more parts will follow."""
+        self._containers = containers
+        self._pods: set[str] = set()
 
     @property
     def open(self) -> bool:
         """Whether a line has begun of which more parts will follow."""
-        return bool(self._parts)
+        return bool(self.parts)
 
     def unwrap(self, line: str) -> Framed | None:
         """The line inside, or None when there is no wrapping around it."""
         if found := _CRI.match(line):
             time, stream, tag = found.groups()
-            return Framed(self._joined(stream, line[found.end() :], last=tag == "F"), time)
+            text = line[found.end() :]
+            return (text if tag == "F" and not self.parts else self._joined(stream, text, last=tag == "F")), time, ""
         if line.startswith(_DOCKER):
             return self._docker(line)
         if found := _TIMESTAMPS.match(line):
-            return Framed(line[found.end() :], found[1])
+            return line[found.end() :], found[1], ""
         found = _COMPOSE.match(line) if " | " in line else None
-        found = found or _KUBECTL.match(line) or _SYSLOG.match(line) or _STERN.match(line)
-        return Framed(line[found.end() :], None) if found else None
+        found = found or _KUBECTL.match(line) or _SYSLOG.match(line)
+        if found:
+            return line[found.end() :], None, found[1]
+        return self._stern(line)
 
     def _docker(self, line: str) -> Framed | None:
+        """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
+        end = line.rfind(_DOCKER_STREAM)
+        if end > 0 and not self.parts and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
+            text, time = line[len(_DOCKER) : end].replace('\\"', "\0"), line[end + len(_DOCKER_STREAMS[0]) : -2]
+            if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
+                return text.replace("\0", '"'), time, ""
         try:
             entry = json.loads(line)
             text, stream, time = entry["log"], entry["stream"], entry["time"]
@@ -66,14 +83,26 @@ class Framing:
             return None
         if not (isinstance(text, str) and isinstance(stream, str) and isinstance(time, str)):
             return None
-        return Framed(self._joined(stream, text.rstrip("\n"), last=text.endswith("\n")), time)
+        return self._joined(stream, text.rstrip("\n"), last=text.endswith("\n")), time, ""
+
+    def _stern(self, line: str) -> Framed | None:
+        found = _STERN.match(line)
+        if not found:
+            return None
+        container = f"{found[1]}/{found[2]}"
+        if container not in self._pods and container not in self._containers:
+            if not _HEADER.match(line, found.end()):
+                return None
+            if len(self._pods) < _PODS:
+                self._pods.add(container)
+        return line[found.end() :], None, container
 
     def _joined(self, stream: str, part: str, *, last: bool) -> str | None:
-        whole = self._parts.pop(stream, "") + part
+        whole = self.parts.pop(stream, "") + part
         if last:
             return whole
-        if len(self._parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
-            self._parts[stream] = whole[:PARTIAL_LIMIT]
+        if len(self.parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
+            self.parts[stream] = whole[:PARTIAL_LIMIT]
         return None
 
 

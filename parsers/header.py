@@ -106,6 +106,7 @@ class Head:
 
     `time` is seconds by the log's own clock (its zone taken for UTC), `wrapped_time` the text of the container runtime's,
     `parent` the event of the record that the line continues. `quotes_users` of a request logger, whose text is not the engine's.
+    `container` is the name that the wrapping gave, where it did.
     """
 
     origin: Origin
@@ -115,6 +116,7 @@ class Head:
     parent: Event | None = None
     wrapped_time: str | None = None
     quotes_users: bool = False
+    container: str = ""
 
 
 def place(where: str) -> int:
@@ -140,9 +142,9 @@ class NativeHead(NamedTuple):
     """The header of a library that does not use the engine's logging, and where its message begins."""
 
     level: str
+    time: str
     where: str
     end: int
-    time: str = ""
     process: str = ""
     """The number that tells the ranks apart: of a process, or of one of its threads."""
     epoch: str = ""
@@ -180,7 +182,8 @@ def native_head(text: str, start: int) -> NativeHead | None:
         if found := shape.match(text, start):
             told = found.groupdict("")
             glog, level = told.pop("glog", ""), told.pop("level", "")
-            return NativeHead(_GLOG_LEVELS.get(glog) or _UCX_LEVELS.get(level, level), end=found.end(), **told)
+            level = _GLOG_LEVELS.get(glog) or _UCX_LEVELS.get(level, level)
+            return NativeHead(level, told.pop("time", ""), told.pop("where"), found.end(), **told)
     return None
 
 

@@ -1,11 +1,13 @@
-"""One log, byte by byte in its order, as events. Everything that a line's meaning can depend on is kept here."""
+"""The lines of one program in their order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from parsers import access
 from parsers.events import QUOTED, Event, Nothing, TransportError, UncaughtException
 from parsers.framing import Framed, Framing, repetitions
+from parsers.gateway.lines import GatewayLines
 from parsers.header import (
     ALARMING,
     BRACKETED_LEVEL,
@@ -28,12 +30,11 @@ from parsers.header import (
     strip_colour,
 )
 from parsers.jsonlog import json_record
-from parsers.lines import LineBuffer
+from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
-from parsers.tagged import TaggedLines
 
 _PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
@@ -47,8 +48,8 @@ _EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
 
 
-class LogStream(TaggedLines):
-    """Turns the bytes of one log into events. Nothing in the bytes can make it raise."""
+class LogStream(GatewayLines):
+    """Turns the lines of one program into events. Nothing in the lines can make it raise."""
 
     STATE = (
         "levels",
@@ -56,26 +57,31 @@ class LogStream(TaggedLines):
         "rule_errors",
         "runtime",
         "own_levels",
+        "cut_lines",
         "clock",
-        "_buffer",
         "_returns",
         "_responses_in_order",
         "_last_records",
         "_open_tracebacks",
         "_explained",
         "_quotes",
+        "_value",
     )
 
-    def __init__(self, year: int, month: int = 12) -> None:
-        """`year` and `month` are those of the last line; most headers print no year."""
+    def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
+        """`framing` is that of the file; `year` and `month` are those of the last line, as most headers print no year."""
         super().__init__(year, month)
         self._records = dispatch(Scope.RECORD, "vllm")
         self._continuations = dispatch(Scope.CONTINUATION)
         self._exceptions = dispatch(Scope.EXCEPTION)
-        self._bare = dispatch(Scope.BARE)
         self._bare_lines = dispatch(Scope.BARE, whole=True)
-        self.framing = Framing()
-        self._buffer = LineBuffer()
+        self.cut_lines = 0
+        """Lines that were longer than LINE_LIMIT without their wrapping."""
+        self.unwrapped = 0
+        """Lines that had a wrapping of their own."""
+        self.of_others: list[Framed] = []
+        """Lines that a prefix within this text says another container's are."""
+        self._framing = framing
         self._returns = CarriageReturns()
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
@@ -84,48 +90,50 @@ class LogStream(TaggedLines):
         self._explained = False
         self._nesting = 0
 
-    @property
-    def unfinished(self) -> int:
-        """Bytes of a last line that is not complete."""
-        return self._buffer.unfinished
+    def read(self, lines: list[str], times: list[str | None] | None = None, *, returns: bool) -> list[Found]:
+        """The events of lines; `returns` when there may be carriage returns in them.
 
-    @property
-    def cut_lines(self) -> int:
-        """Lines that were longer than LINE_LIMIT."""
-        return self._buffer.cut_lines
-
-    def feed(self, data: bytes) -> list[Found]:
-        """The events of all lines that `data` completes."""
-        return self._read(self._buffer.feed(data))
-
-    def close(self) -> list[Found]:
-        """The events of a last line that has no line break: nothing more will follow it."""
-        return self._read(self._buffer.close())
-
-    def _read(self, lines: list[str]) -> list[Found]:
-        plain: list[str] = lines
-        if self._buffer.returns or self._returns.open:
-            plain = self._returned_lines(lines)
-        self._plain_lines(plain)
+        `times` are those of the wrapping that was taken off.
+        """
+        text: Iterable[str] = lines
+        if times is not None:
+            text, self._nesting = self._timed(lines, times), 1
+        if returns or self._returns.open:
+            text = self._returned_lines(text)
+        elif lines:
+            self._returns.plain_line()
+        self._plain_lines(text)
+        self._wrapped_time, self._nesting = None, 0
         self._flush_responses(Head(NOBODY, UNKNOWN_LEVEL, self.clock.last))
         found, self._found = self._found, []
         return found
 
-    def _returned_lines(self, lines: list[str]) -> list[str]:
-        """Lines of which some have carriage returns; the others take the fast path in their order, the last ones are left."""
-        plain: list[str] = []
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many lines there were: by family, and by level or rule."""
+        return {
+            "log_lines_total": self.levels,
+            "unrecognised_lines_total": self.unrecognised,
+            "rule_errors_total": self.rule_errors,
+            "cut_lines_total": {"": self.cut_lines},
+        }
+
+    def _timed(self, lines: list[str], times: list[str | None]) -> Iterator[str]:
+        """Each line at the time of its wrapping."""
+        for line, self._wrapped_time in zip(lines, times, strict=True):
+            yield line
+
+    def _returned_lines(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines without carriage returns, for the fast path; the others are read on the way."""
         for line in lines:
             if "\r" in line or self._returns.open:
-                self._plain_lines(plain)
-                plain = []
                 self._physical_line(line)
             else:
-                plain.append(line)
-        return plain
+                self._returns.plain_line()
+                yield line
 
     # -- lines to records ----------------------------------------------------------------------------------------------
 
-    def _plain_lines(self, lines: list[str]) -> None:
+    def _plain_lines(self, lines: Iterable[str]) -> None:
         """The path of nearly every byte: no carriage returns, no record left open. A short cut through `_line`.
 
         Access lines and lines that no rule can match end here; records go on with the header that was matched.
@@ -133,8 +141,6 @@ class LogStream(TaggedLines):
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
         prefixes, calm = self._access_prefixes, 0
-        if lines:
-            self._returns.plain_line()
         for line in lines:
             if line.startswith(prefixes):
                 client, _, request = line.partition(mark)
@@ -160,9 +166,9 @@ class LogStream(TaggedLines):
                 calm += 1
                 if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
                     continue
-                self._record(line, start, head)
+                self._record(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
             else:
-                self._uncommon_line(line, start, head)
+                self._uncommon_line(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
             if self._glued:
                 self._line(self._glued.pop())
         levels["INFO"] += calm
@@ -174,6 +180,10 @@ class LogStream(TaggedLines):
         else:
             self.levels[head.level] += 1
             self._record(line, start, head)
+
+    def _wrapped_head(self, head: Head) -> Head:
+        """A header that is known, at the time of this line's wrapping."""
+        return Head(head.origin, head.level, head.time, head.where, None, self._wrapped_time, head.quotes_users)
 
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""
@@ -190,11 +200,12 @@ class LogStream(TaggedLines):
 
     def _physical_line(self, line: str) -> None:
         """A line with carriage returns, or one that may continue a record whose last line had one."""
-        if self._nesting < _NESTING_LIMIT and (framed := self.framing.unwrap(line)):
+        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
             self._unwrapped(framed)
             return
         parts, goes_on = self._returns.split(line)
         if not parts:
+            self.levels[UNKNOWN_LEVEL] += 1
             return
         headless = self.levels[UNKNOWN_LEVEL]
         first = HEADER.match(parts[0])
@@ -210,7 +221,10 @@ class LogStream(TaggedLines):
             self._returns.goes_on((last[1] or "") + (last[2] or "") if last else "", key)
 
     def _line(self, line: str) -> None:
-        self._one(self._buffer.cut(line))
+        if len(line) > LINE_LIMIT:
+            self.cut_lines += 1
+            line = line[:LINE_LIMIT]
+        self._one(line)
         while self._glued:
             self._one(self._glued.pop())
 
@@ -321,13 +335,15 @@ class LogStream(TaggedLines):
 
     def _wrapped(self, line: str) -> bool:
         """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
-        if self._nesting < _NESTING_LIMIT and (framed := self.framing.unwrap(line)):
+        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
             self._unwrapped(framed)
             return True
         return line.startswith("{") and self._json(line)
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
+        if self._value.level and self._value_goes_on(line):
+            return
         if line[:1] == "[" and self._tagged_line(line):
             return
         if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
@@ -340,15 +356,20 @@ class LogStream(TaggedLines):
             self._foreign(line)
 
     def _unwrapped(self, framed: Framed) -> None:
-        if framed.line is None:
+        self.unwrapped += 1
+        text, time, container = framed
+        if text is None:
             return
-        line = strip_colour(framed.line)  # JSON escapes it, and a long line may be parted within a code
-        self._wrapped_time, self._nesting = framed.time, self._nesting + 1
+        if container and not self._nesting and not self.runtime:
+            self.of_others.append(framed)
+            return
+        line, outer = strip_colour(text), self._wrapped_time  # JSON escapes it, and a long line may be parted within a code
+        self._wrapped_time, self._nesting = time or outer, self._nesting + 1
         if "\r" in line or self._returns.open:
             self._physical_line(line)
         else:
             self._line(line)
-        self._wrapped_time, self._nesting = None, self._nesting - 1
+        self._wrapped_time, self._nesting = outer, self._nesting - 1
 
     def _json(self, line: str) -> bool:
         record = json_record(line)
@@ -358,6 +379,9 @@ class LogStream(TaggedLines):
         self.levels[level] += 1
         head = self._head(record.process, record.identity, level, record.time, record.where)
         first = record.lines[0]
+        if record.go:
+            self._gateway_record(record.go, 0, head)
+            return True
         if record.server:
             self._server_line(first, 0, head)
             return True
@@ -382,6 +406,8 @@ class LogStream(TaggedLines):
         start = prefix.end() if prefix else 0
         native = native_head(line, start)
         if native is None:
+            if line.startswith("2", start) and self._gateway_line(line, start):
+                return
             if line.startswith("[", start) and (brackets := BRACKETS.match(line, start)):
                 self._bracketed(line, brackets, process, identity)
             else:
@@ -395,7 +421,8 @@ class LogStream(TaggedLines):
             if native.process and not process:
                 head.origin = Origin("", f" pid={native.process}")
             head.wrapped_time = head.wrapped_time or native.epoch or None
-            self._native_record(line, native, head)
+            if not self._klog_line(line, native, head):
+                self._native_record(line, native, head)
 
     def _native_goes_on(self, native: NativeHead) -> bool:
         """Whether this is a further line of UCX's record before: each has the whole header, to the microsecond."""
@@ -408,7 +435,7 @@ class LogStream(TaggedLines):
 
     def _native_record(self, line: str, native: NativeHead, head: Head) -> None:
         """A record of a library. An error of one that moves KV counts, whatever else it tells, but where it adds nothing."""
-        event = self._match(self._bare, line, native.end, head)
+        event = self._match(dispatch(Scope.BARE), line, native.end, head)
         library = "ucx" if native.epoch else transport_library(native.where)
         if library and head.level in ("ERROR", "CRITICAL") and type(event) is not Nothing:
             for _ in range(repetitions(line, native.end)):

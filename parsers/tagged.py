@@ -23,7 +23,7 @@ class TaggedLines(Matcher):
     """Reads the records behind SGLang's header."""
 
     def __init__(self, year: int, month: int) -> None:
-        """As LogStream."""
+        """As Log."""
         super().__init__()
         self.clock = LogClock(year, month)
         self.own_levels: set[str] = set()

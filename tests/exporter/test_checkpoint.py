@@ -60,6 +60,9 @@ def test_nobody_else_may_read_it(path: Path) -> None:
     assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
 
 
+_SCHEMA = b'"schema": %d' % SCHEMA
+
+
 def newer(data: bytes) -> bytes:
     """As a version after this one may write it: with other keys."""
     return json.dumps({"schema": SCHEMA + 1, "everything": json.loads(data)["sources"]}).encode()
@@ -78,8 +81,8 @@ UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
     "no text": lambda data: b"\xff\xfe" + data,
     "another JSON": lambda data: b"[1, 2]",
     "no schema": lambda data: b"{}",
-    "an odd schema": lambda data: data.replace(b'"schema": 1', b'"schema": "1"'),
-    "an older schema": lambda data: data.replace(b'"schema": 1', b'"schema": 0'),
+    "an odd schema": lambda data: data.replace(_SCHEMA, b'"schema": "1"'),
+    "an older schema": lambda data: data.replace(_SCHEMA, b'"schema": 0'),
     "a bit": with_another_value,
     "a bit of the head": lambda data: data.replace(b'"failures": 0', b'"failures": 8'),
     "a time": lambda data: data.replace(b'"saved_at": 1', b'"saved_at": 2'),
@@ -88,8 +91,8 @@ UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
     "a time out of range": lambda data: re.sub(rb'"saved_at": [0-9.]+', b'"saved_at": 1e999', data),
     "a time of 400 digits": lambda data: re.sub(rb'"saved_at": [0-9.]+', b'"saved_at": ' + b"1" * 400, data),
     "a number without end": lambda data: b"1" * 5000,
-    "an endless schema": lambda data: data.replace(b'"schema": 1', b'"schema": Infinity'),
-    "a schema that is true": lambda data: data.replace(b'"schema": 1', b'"schema": true'),
+    "an endless schema": lambda data: data.replace(_SCHEMA, b'"schema": Infinity'),
+    "a schema that is true": lambda data: data.replace(_SCHEMA, b'"schema": true'),
     "sources that are a list": lambda data: re.sub(rb'"sources": .*', b'"sources": []}', data),
     "another key": lambda data: data.replace(b"{", b'{"more": 1, ', 1),
     "newer": newer,
@@ -111,7 +114,7 @@ def test_an_unusable_file_is_kept_aside(path: Path, damage: Callable[[bytes], by
     (message,) = [record.getMessage() for record in caplog.records]
     assert str(path) in message
     assert aside.name in message
-    assert ("newer inferlog (schema 2, this one knows 1)" in message) == (damage is newer)
+    assert (f"newer inferlog (schema {SCHEMA + 1}, this one knows {SCHEMA})" in message) == (damage is newer)
     saved(path)
     assert loaded(path) == LOADED
 

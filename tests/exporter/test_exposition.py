@@ -22,7 +22,8 @@ ARRIVAL = 1_783_998_860.0
 
 def snapshot(source: Source, now: float | None = None) -> SourceSnapshot:
     """All samples of a source."""
-    return SourceSnapshot(source.name, source.runtime, source.labels, source.samples(now))
+    (only,) = source.snapshots(now)
+    return only
 
 
 def whole(name: str) -> Source:

@@ -7,7 +7,7 @@ import pytest
 
 from exporter import engine
 from exporter.config import from_flags
-from exporter.counters import SERIES_LIMIT
+from exporter.counters import SERIES_LIMIT, Digest
 from exporter.daemon import Daemon
 from exporter.engine import Engine
 from exporter.faults import Faults
@@ -25,7 +25,7 @@ def broken(*arguments: object) -> None:
 
 def test_every_event_has_a_handler() -> None:
     """A new event without one would be counted as a fault at each line."""
-    taken = Engine(Faults("x"))._make_handlers()
+    taken = Engine(Faults("x"), Digest())._make_handlers()
 
     assert set(typing.get_args(events.Event)) - {events.Nothing} == set(taken)
 
@@ -76,7 +76,7 @@ def test_names_of_processes_do_not_fill_the_memory() -> None:
     reading.feed(*(line("Graph capturing finished in 3 secs, took 0.5 GiB", f"Worker_TP{number} pid={number}") for number in range(5000)))
 
     (log,) = reading.source._files.values()
-    assert len(log.stream._origins) == 1024
+    assert len(log.log.streams[""]._origins) == 1024
     assert SERIES_LIMIT == len(reading.series("engine_memory_bytes"))
     assert 0 == reading.value("source_faults_total")
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from exporter.counters import Digest
 from exporter.engine import Engine
 from exporter.faults import Faults
 from exporter.source import Source
-from parsers import LogStream
+from parsers import Log
 
 from .conftest import read
 
@@ -405,5 +406,5 @@ def test_a_summary_stands_in_for_missing_lines() -> None:
 
 def test_hot_objects_have_few_attributes() -> None:
     """CPython finds up to 30 attributes of an object at once; with more a log takes a tenth longer."""
-    assert len(vars(LogStream(2026))) <= 30
-    assert len(vars(Engine(Faults("x")))) <= 30
+    assert len(vars(Log(2026).streams[""])) <= 30
+    assert len(vars(Engine(Faults("x"), Digest()))) <= 30

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +12,12 @@ from exporter.counters import Counters, Digest, Folds, RequestSet
 from exporter.exposition import exposition
 from exporter.source import Source
 from exporter.state import Freezer, Thawer
-from parsers.resume import ResumableStream
+from parsers.resume import ResumableLog
 from parsers.rules import Rule, registry
 from tests.conftest import DATA
-from tests.test_goldens import LOGS, PLAIN_LOGS, YEAR, cri, docker
+from tests.test_goldens import LOGS, YEAR
+from tests.test_wrappings import BARE_LOGS
+from tests.wrappings import Wrap, cri_in_parts, docker_in_parts, stern, wrapped
 
 RESTARTS = 12
 OPEN_COMPILE = (
@@ -27,11 +28,11 @@ FILE = ""
 
 def restarted(source: Source) -> tuple[Source, int]:
     """The source in a new process, and how many bytes of its file it must read again."""
-    freezer = Freezer(source.engine.digest)
+    freezer = Freezer(source.digest)
     log = source.file(FILE)
     text = json.dumps([freezer.state(source), freezer.state(log)])
     state, log_state = json.loads(text)
-    again, thawer = Source("golden", year=YEAR), Thawer()
+    again, thawer = Source(source.name, year=YEAR), Thawer()
     thawer.restore(again, state)
     thawer.restore(again.file(FILE), log_state)
     return again, log.unfinished
@@ -60,7 +61,7 @@ def read_at_once(data: bytes) -> Source:
 
 def told(source: Source) -> str:
     """All that a source shows."""
-    return exposition([saved.snapshot(source)])
+    return exposition(saved.snapshots(source))
 
 
 def counted(source: Source) -> list[str]:
@@ -75,12 +76,11 @@ def test_a_restart_at_any_byte_changes_nothing(name: str) -> None:
     assert told(read_at_once(data)) == told(read_with_restarts(data, seed=len(name)))
 
 
-@pytest.mark.parametrize("wrap", [docker, cri])
-@pytest.mark.parametrize("name", PLAIN_LOGS[::4])
-def test_a_restart_within_the_parts_of_a_line_changes_nothing(name: str, wrap: Callable[[bytes], list[bytes]]) -> None:
-    """A runtime delivers a long line in parts, and the other output's lines stand between them."""
-    lines = (DATA / f"{name}.log").read_bytes().splitlines(keepends=True)
-    data = b"".join(part for line in lines for part in wrap(line))
+@pytest.mark.parametrize("wrap", [docker_in_parts, cri_in_parts, stern])
+@pytest.mark.parametrize("name", BARE_LOGS[::4])
+def test_a_restart_in_a_wrapped_log_changes_nothing(name: str, wrap: Wrap) -> None:
+    """A runtime delivers a long line in parts, and a viewer names the container."""
+    data = b"".join(wrapped((DATA / f"{name}.log").read_bytes(), wrap, YEAR))
     assert told(read_at_once(data)) == told(read_with_restarts(data, seed=len(name)))
 
 
@@ -116,7 +116,7 @@ def test_a_quote_goes_on_after_a_restart() -> None:
 
 def test_a_part_without_end_is_given_up() -> None:
     """A forged first part must not make every start read the whole file again."""
-    log = ResumableStream(YEAR)
+    log = ResumableLog(YEAR)
     log.feed(b"2026-07-14T03:12:07.123456789Z stdout P INFO\n")
     assert log.unfinished
     log.feed(b"INFO 07-14 03:14:20 [core.py:1] nothing\n" * 50_000)
@@ -126,22 +126,24 @@ def test_a_part_without_end_is_given_up() -> None:
 # What a component has beside its state: its configuration, what a line needs only while it is read, and memory of what
 # was read that only saves time.
 NOT_STATE = {
-    "Source": {"name", "labels", "_written", "_files"},
+    "Source": {"name", "labels", "_pd", "_written", "_files", "engines"},
     "EventClock": {"given", "_runtime_clock"},
     "Faults": {"_source", "_places"},
     "Engine": {
-        "_faults", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
+        "_faults", "digest", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
     },
     "LifeCycle": {"_counters", "_digest"},
+    "Gateway": {"_counters"},
     "JitLedger": {"_counters"},
     "Probes": {"_counters"},
     "Counters": {"_families"},
     "Folds": {"_open"},
     "RequestSet": {"_seen", "_digest"},
     "PdEvidence": {"_digest"},
-    "ResumableStream": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
+    "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
+    "Log": {"streams", "_written", "_framing", "_past"},
     "LogStream": {
-        "framing", "_records", "_continuations", "_exceptions", "_bare", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
+        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
         "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
@@ -151,7 +153,9 @@ BY_A_PROPERTY = {
     "Counters": {"totals"},
     "Folds": {"joinable"},
     "RequestSet": {"recent"},
-    "ResumableStream": {"replay"},
+    "ResumableLog": {"replay"},
+    "Source": {"known_engines"},
+    "Log": {"known_streams", "known_past"},
 }
 
 
@@ -159,8 +163,9 @@ def components(of: Any) -> list[Any]:
     """An object with a state, and those within it."""
     found = [of]
     for each in vars(of).values():
-        if hasattr(type(each), "STATE"):
-            found += components(each)
+        for part in each.values() if isinstance(each, dict) else [each]:
+            if hasattr(type(part), "STATE"):
+                found += components(part)
     return found
 
 
@@ -180,11 +185,15 @@ def test_what_a_user_wrote_is_not_in_the_state() -> None:
         f"(Worker_TP0 pid=1) WARNING 07-14 03:14:20 [a.py:1] Skipping KV post-processing for failed request {canary}",
         f'{{"message": "Recovered", "level": "ERROR", "name": "{canary}"}}',
         f"ERROR 07-14 03:14:20 [{canary}.py:1] a record that goes on\r",
+        f'I0617 17:09:33.100001       1 gateway.go:170] "processing request" requestID="{canary}"',
+        f'E0617 17:10:06.201003       1 default.go:140] "prefill_request_failed" err="x" request_id="{canary}"',
         f"2026-07-14T03:12:07.123456789Z stdout P {canary}",
+        f'E0617 17:10:09.201003       1 default.go:140] "{canary}" err=<\n\t{canary}\n > request_id="{canary}"',
+        f'E0617 17:10:09.201003       1 default.go:140] "prefill_request_failed" err=<\n\thttp prefill request failed with status 500: {canary}',
     ]
     source = Source("golden", year=YEAR)
     source.feed("\n".join(lines).encode() + b"\nINFO 07-14 03:14:20 [a.py:1] Received request canary-7f3a: prompt")
-    freezer = Freezer(source.engine.digest)
+    freezer = Freezer(source.digest)
     text = json.dumps([freezer.state(source), freezer.state(source.file(FILE))])
 
     assert series_of(source)["kv_transfer_failures_total", "nixl", "transfer"] == 1
@@ -211,7 +220,7 @@ def test_a_state_of_an_earlier_version_is_still_read(pytestconfig: pytest.Config
     kept = DATA / "state" / f"schema-{SCHEMA}.json"
     if pytestconfig.getoption("--update-goldens") and not kept.exists():
         source = Source("golden", year=YEAR)
-        freezer = Freezer(source.engine.digest)
+        freezer = Freezer(source.digest)
         data = (DATA / "vllm-0.33" / "rendered-decode-nixl-hma.log").read_bytes()
         source.feed(data[: len(data) * 2 // 3] + OPEN_COMPILE)
         state = [freezer.state(source), freezer.state(source.file(FILE)), counted(source)]

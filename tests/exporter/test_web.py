@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from exporter.exposition import Snapshot, SnapshotCollector, SourceSnapshot
+from exporter.exposition import Snapshot, SnapshotCollector
 from exporter.source import Source
 from exporter.web import landing_page, make_app
 
@@ -43,7 +43,7 @@ def registry() -> CollectorRegistry:
     source = Source("engine", year=YEAR)
     source.feed(f"{logo()}\n{line('GPU KV cache size: 640 tokens')}\n{READY}\n".encode())
     found = CollectorRegistry()
-    found.register(SnapshotCollector(lambda: Snapshot([SourceSnapshot(source.name, source.runtime, source.labels, source.samples(None))])))
+    found.register(SnapshotCollector(lambda: Snapshot([*source.snapshots(None)])))
     return found
 
 

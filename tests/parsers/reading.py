@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from parsers import LogStream
+from parsers import Log
 from parsers.events import PRIVATE_FIELDS, Event, HttpResponses
 from parsers.header import Head
+from parsers.log import Counts
+from parsers.stream import LogStream
 
 DATA = Path(__file__).parent / "data"
 YEAR = 2026
@@ -45,6 +47,8 @@ class Reading(NamedTuple):
 
     found: list[tuple[Event, Head]]
     log: LogStream
+    """What was not said of a container, or of the only one."""
+    counts: Counts
 
     @property
     def events(self) -> list[Event]:
@@ -77,9 +81,11 @@ class Reading(NamedTuple):
 
 def read(*chunks: str | bytes, year: int = YEAR) -> Reading:
     """Feed the chunks to a log of its own and close it."""
-    log = LogStream(year)
+    log = Log(year)
     found = [each for chunk in chunks for each in log.feed(chunk.encode() if isinstance(chunk, str) else chunk)]
-    return Reading(found + log.close(), log)
+    found += log.close()
+    stream = next((each for each in log.streams.values() if each.runtime), log.streams[""])
+    return Reading(found, stream, log.counts())
 
 
 def header(where: str = "loggers.py:310", *, level: str = "INFO", who: str = "APIServer pid=1", time: str = "07-14 03:12:07") -> str:
@@ -89,6 +95,16 @@ def header(where: str = "loggers.py:310", *, level: str = "INFO", who: str = "AP
 
 TAGGED = "[2026-08-03 02:00:00 TP0] "
 """What SGLang puts before a message."""
+
+
+def gateway_header(runtime: str, *, level: str = "I", time: str = "17:09:33") -> str:
+    """What a gateway puts before a message: klog's header, or that of Rust's tracing or Python's logging. `level` is I, W or E."""
+    word = {"I": "INFO", "W": "WARN", "E": "ERROR"}[level]
+    if runtime == "sglang_router":
+        return f"2026-06-17 {time} {word:>5} "
+    if runtime == "vllm_proxy":
+        return f"2026-06-17 {time} [{'WARNING' if level == 'W' else word}] disagg_proxy: "
+    return f"{level}0617 {time}.100001       1 file.go:170] "
 
 
 def utc(*parts: int) -> float:

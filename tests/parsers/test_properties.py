@@ -25,7 +25,14 @@ def _comparable(reading: Reading):
         for event, head in reading.found
         if not isinstance(event, HttpResponses)
     ]
-    return found, reading.responses, reading.log.unrecognised, reading.log.rule_errors, reading.log.cut_lines, reading.log.runtime
+    return (
+        found,
+        reading.responses,
+        reading.log.unrecognised,
+        reading.log.rule_errors,
+        reading.counts["cut_lines_total"][""],
+        reading.log.runtime,
+    )
 
 
 WHOLE = {name: _comparable(read(data)) for name, data in LOGS.items()}

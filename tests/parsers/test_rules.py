@@ -16,16 +16,21 @@ from exporter.families import FAMILIES
 from parsers.events import Event, Nothing
 from parsers.lines import LINE_LIMIT
 from parsers.rules import NUMBER_KEY, Scope, registry
-from tests.parsers.reading import TAGGED, header, read
+from tests.parsers.reading import TAGGED, gateway_header, header, read
 
 RULES = registry()
 EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
     {
         "answer_unreadable",
         "bootstrap_hint",
+        "client_erred",
         "crash_dump",
+        "decoder_away",
+        "gateway_settings",
         "native_aside",
         "prompt_refused",
+        "proxy_routine",
+        "reconciled_later",
         "request_failed",
         "request_logged",
         "request_quoted",
@@ -33,6 +38,7 @@ EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
         "routine_of_connectors",
         "routine_of_requests",
         "routine_warning",
+        "worker_not_joined",
         "worker_raised",
     }
 )
@@ -110,6 +116,7 @@ def test_a_sample_is_told_once_wherever_its_rule_may_stand(rule, sample):
         Scope.CONTINUATION: f"{header()}\r\n{header()}{sample}\n",
         Scope.EXCEPTION: f"{header(level='ERROR')}Traceback (most recent call last):\r\n{header(level='ERROR')}{sample}\n",
         Scope.BARE: f"I714 03:20:11.402113     455 other.cc:685] {sample}\n",
+        Scope.GATEWAY: f"{gateway_header(rule.runtime, level='W')}{sample}\n",
     }
     for scope, line in lines.items():
         if scope in rule.scope:
@@ -119,6 +126,10 @@ def test_a_sample_is_told_once_wherever_its_rule_may_stand(rule, sample):
 @every_sample
 def test_a_sample_is_no_unknown_warning(rule, sample):
     """What a rule knows does not stand out, whatever it is worth."""
+    if Scope.GATEWAY in rule.scope:
+        for level in "WE":
+            assert not sum(read(f"{gateway_header(rule.runtime, level=level)}{sample}\n").log.unrecognised.values())
+        return
     if rule.runtime == "sglang":
         known = read(f"{TAGGED}The server is fired up and ready to roll!\n{TAGGED}{sample}\n").log.unrecognised
         assert Scope.RECORD not in rule.scope or not sum(known.values())

@@ -1,8 +1,8 @@
-"""A whole log through `LogStream`: records of many lines, terminals, bars, torn and broken bytes, and what counts as unrecognised."""
+"""A whole log through `Log`: records of many lines, terminals, bars, torn and broken bytes, and what counts as unrecognised."""
 
 import pytest
 
-from parsers import LogStream
+from parsers import Log
 from parsers.events import (
     Compiled,
     EngineFailure,
@@ -245,7 +245,7 @@ def test_ten_megabytes_without_a_line_break_are_one_cut_line(chunk):
     data = b"x" * (10 << 20) + b"\n" + GOOD * 2
     reading = read(*(data[start : start + chunk] for start in range(0, len(data), chunk)))
     assert reading.told == [TELLS_ONE] * 2
-    assert reading.log.cut_lines == 1
+    assert reading.counts["cut_lines_total"][""] == 1
 
 
 @pytest.mark.parametrize(("chunks", "lines"), [((b"a line\n",), 1), ((b"x" * 70_000, b"x\n"), 1), ((), 0)], ids=["closed", "long", "empty"])
@@ -259,22 +259,22 @@ def test_a_line_is_read_up_to_its_limit():
     long = header() + STATS + ", " + "x" * LINE_LIMIT
     reading = read(long + header() + STATS + "\n")
     assert reading.kinds == ["IntervalStats"]
-    assert reading.log.cut_lines == 1
-    assert read(header() + STATS + "\n").log.cut_lines == 0
+    assert reading.counts["cut_lines_total"][""] == 1
+    assert read(header() + STATS + "\n").counts["cut_lines_total"][""] == 0
 
 
 def test_a_line_of_exactly_the_limit_is_whole():
     """64 KiB is the longest line that is not cut."""
     head = header("api_utils.py:273")
-    assert read(head + "x" * (LINE_LIMIT - len(head)) + "\n").log.cut_lines == 0
-    assert read(head + "x" * (LINE_LIMIT - len(head) + 1) + "\n").log.cut_lines == 1
+    assert read(head + "x" * (LINE_LIMIT - len(head)) + "\n").counts["cut_lines_total"][""] == 0
+    assert read(head + "x" * (LINE_LIMIT - len(head) + 1) + "\n").counts["cut_lines_total"][""] == 1
 
 
 def test_a_line_of_other_letters_is_cut_at_the_same_place_in_any_chunks():
     """The limit is one of characters: however the bytes arrive, the same line is cut and counted."""
     for letters, cut in ((40_000, 0), (70_000, 1), (150_000, 1)):
         data = "é".encode() * letters + b"\n"
-        assert read(data).log.cut_lines == read(data[:66_000], data[66_000:]).log.cut_lines == cut
+        assert read(data).counts["cut_lines_total"][""] == read(data[:66_000], data[66_000:]).counts["cut_lines_total"][""] == cut
 
 
 def test_a_record_behind_a_long_line_that_ends_in_a_carriage_return_counts():
@@ -285,7 +285,7 @@ def test_a_record_behind_a_long_line_that_ends_in_a_carriage_return_counts():
 
 def test_half_a_line_waits_for_its_other_half():
     """A line without line break is told when it ends, or when the log is closed, and once."""
-    log = LogStream(2026)
+    log = Log(2026)
     assert log.feed(GOOD[:70]) == []
     assert log.feed(GOOD[70:-1]) == []
     assert [repr(event) for event, _ in log.feed(b"\n")] == [TELLS_ONE]
@@ -424,6 +424,7 @@ def test_a_real_decode_log_is_counted_rightly():
 def test_a_header_that_was_torn_off_is_no_record():
     """Not even when the header itself is known from the line before."""
     line = header("loggers.py:271") + "Some text\n"
-    stream = LogStream(2026)
-    stream.feed((line + header("loggers.py:271").rstrip("] ") + "\n").encode())
-    assert (stream.levels["INFO"], stream.levels["unknown"]) == (1, 1)
+    log = Log(2026)
+    log.feed((line + header("loggers.py:271").rstrip("] ") + "\n").encode())
+    levels = log.streams[""].levels
+    assert (levels["INFO"], levels["unknown"]) == (1, 1)
