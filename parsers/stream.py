@@ -74,7 +74,6 @@ class LogStream(GatewayLines):
         self._records = dispatch(Scope.RECORD, "vllm")
         self._continuations = dispatch(Scope.CONTINUATION)
         self._exceptions = dispatch(Scope.EXCEPTION)
-        self._bare_lines = dispatch(Scope.BARE, whole=True)
         self.cut_lines = 0
         """Lines that were longer than LINE_LIMIT without their wrapping."""
         self.unwrapped = 0
@@ -270,7 +269,7 @@ class LogStream(GatewayLines):
         """A line of uvicorn: an access line, or one of its life cycle."""
         if self._answer(line, start, head):
             return
-        if self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
+        if self._match(dispatch(Scope.BARE, whole=True), line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
 
     def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> None:
@@ -459,7 +458,7 @@ class LogStream(GatewayLines):
             self._headerless(line, brackets.start(), head)
 
     def _headerless(self, line: str, start: int, head: Head) -> None:
-        if self._match(self._bare_lines, line, start, head) is None:
+        if self._match(dispatch(Scope.BARE, whole=True), line, start, head) is None:
             self._match(self._exceptions, line, start, head)
         if line.startswith(_TRACEBACK, start):
             if len(self._open_tracebacks) < _PROCESS_LIMIT:

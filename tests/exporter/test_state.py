@@ -143,7 +143,7 @@ NOT_STATE = {
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "Log": {"streams", "_written", "_framing", "_past"},
     "LogStream": {
-        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
+        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
         "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
