@@ -10,6 +10,7 @@ from parsers.events import (
     KvCacheSize,
     KvPools,
     KvTransferPlan,
+    KvTransports,
     MemoryReport,
     MemoryUsed,
     StateCacheSlots,
@@ -48,6 +49,12 @@ class Capacity:
     def kv_transfer_plan(self, event: KvTransferPlan, head: Head) -> None:
         """How ranks map to the remote ones."""
         self._set("kv_transfer_plan_info", 1, *event)
+
+    def kv_transports(self, event: KvTransports, head: Head) -> None:
+        """How the peer is reached that was connected last."""
+        self._gauges = {key: value for key, value in self._gauges.items() if key[0] != "kv_transport_info"}
+        for name in event.names:
+            self._set("kv_transport_info", 1, name)
 
     def kv_cache_bytes(self, event: KvCacheBytes, head: Head) -> None:
         """One rank's share."""

@@ -102,7 +102,10 @@ FAMILIES: dict[str, Family] = {
     "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
     "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
-    "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
+    "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
+    "compile_cache_total": _counter(
+        "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."
+    ),
     # -- speculative decoding
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
     "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),
@@ -156,6 +159,10 @@ FAMILIES: dict[str, Family] = {
     "kv_compatibility_checks_total": _counter("connector result", "Compatibility checks of ranks with a remote engine."),
     "kv_compatible_ranks": _gauge("connector", "Distinct local ranks whose check passed since the engine started."),
     "kv_transfer_plan_info": _gauge("local_tp remote_tp tp_ratio", "How local ranks map to those of the remote engine."),
+    "kv_transport_info": _gauge(
+        "transport",
+        "Transports by which UCX reaches the memory of the peer connected last, printed at UCX_LOG_LEVEL=info only: what may carry KV. tcp is no RDMA.",
+    ),
     "transport_errors_total": _counter("library", "Native ERROR records of transport libraries, and exceptions by them, each one."),
     "kv_expired_requests_total": _counter("connector", "Distinct requests whose blocks prefill freed unfetched."),
     "kv_reads_after_expiry_total": _counter(

@@ -389,6 +389,12 @@ class HybridKvCache(NamedTuple):
     """The KV connector works with hybrid KV groups, where failed loads mark no block invalid (vLLM to 0.26)."""
 
 
+class KvTransports(NamedTuple):
+    """The transports that reach a peer's memory, as its connection was set up."""
+
+    names: tuple[str, ...]
+
+
 class TransportError(NamedTuple):
     """One native ERROR record of a transport library."""
 
@@ -432,11 +438,24 @@ class CompileBegan(NamedTuple):
 
 
 class CompileEnded(NamedTuple):
-    """The end of what `CompileBegan` told."""
+    """The end of what `CompileBegan` told. What took less than `least` was a load from a cache."""
 
     backend: str
     event: str
     kernel: str
+    seconds: float | None = None
+    least: float = 0.0
+
+
+class CompileFailed(NamedTuple):
+    """A compile came to nothing, or what an earlier one left is broken."""
+
+    backend: str
+    kernel: str
+
+
+class CompilerSeen(NamedTuple):
+    """Some compiler is at work; for whom is not told."""
 
 
 class CompileTook(NamedTuple):
@@ -472,6 +491,7 @@ Event: TypeAlias = (
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
     | HealthCheckFailed | Retracted | Truncated | DraftMismatch | KvRoomFailed | KvRoomMixedUp | KvRequestMoved | CompiledLate | CompileSession
+    | KvTransports | CompileFailed | CompilerSeen
     | GatewayAsked | GatewayRouted | GatewayForwarded | GatewayMode | GatewayKvParams | GatewayPrefilled | GatewayFailed | GatewayAnswered
 )  # fmt: skip
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event, TransportError, UncaughtException
-from parsers.framing import Framed, Framing
+from parsers.events import QUOTED, Event, Nothing, TransportError, UncaughtException
+from parsers.framing import Framed, Framing, repetitions
 from parsers.gateway.lines import GatewayLines
 from parsers.header import (
     ALARMING,
@@ -20,6 +20,7 @@ from parsers.header import (
     SGLANG_HEADER,
     UNKNOWN_LEVEL,
     Head,
+    NativeHead,
     Origin,
     Record,
     late_header,
@@ -437,15 +438,32 @@ class LogStream(GatewayLines):
             return
         level = native.level if native.level in self.levels else UNKNOWN_LEVEL
         self.levels[level] += 1
-        head = self._head(process, identity, level, native.time, native.where)
-        if self._klog_line(line, native, head):
-            return
-        matched = self._match(dispatch(Scope.BARE), line, native.end, head) is not None
-        library = transport_library(native.where) if level in ("ERROR", "CRITICAL") else ""
-        if library:
-            self._emit(TransportError(library), head)
-        elif not matched and level in ALARMING:
-            self.unrecognised[level] += 1
+        if not (native.epoch and self._native_goes_on(native)):
+            head = self._head(process, identity, level, native.time, native.where)
+            if native.process and not process:
+                head.origin = Origin("", f" pid={native.process}")
+            head.wrapped_time = head.wrapped_time or native.epoch or None
+            if not self._klog_line(line, native, head):
+                self._native_record(line, native, head)
+
+    def _native_goes_on(self, native: NativeHead) -> bool:
+        """Whether this is a further line of UCX's record before: each has the whole header, to the microsecond."""
+        key, who = (float(native.epoch), place(native.where)), f"ucx {native.process}"
+        if (before := self._last_records.get(who)) and before.key == key:
+            return True
+        if who in self._last_records or len(self._last_records) < _PROCESS_LIMIT:
+            self._last_records[who] = Record(key, None)
+        return False
+
+    def _native_record(self, line: str, native: NativeHead, head: Head) -> None:
+        """A record of a library. An error of one that moves KV counts, whatever else it tells, but where it adds nothing."""
+        event = self._match(dispatch(Scope.BARE), line, native.end, head)
+        library = "ucx" if native.epoch else transport_library(native.where)
+        if library and head.level in ("ERROR", "CRITICAL") and type(event) is not Nothing:
+            for _ in range(repetitions(line, native.end)):
+                self._emit(TransportError(library), head)
+        elif event is None and head.level in ALARMING:
+            self.unrecognised[head.level] += 1
 
     def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
         """A line behind bracket groups: a header that a user's logging configuration made."""

@@ -27,6 +27,7 @@ EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
         "crash_dump",
         "decoder_away",
         "gateway_settings",
+        "native_aside",
         "prompt_refused",
         "proxy_routine",
         "reconciled_later",
