@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event, Nothing, TransportError, UncaughtException
-from parsers.framing import Framed, Framing, repetitions
-from parsers.gateway.lines import GatewayLines
+from parsers.events import QUOTED, Event
+from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
     BRACKETED_LEVEL,
@@ -20,7 +19,6 @@ from parsers.header import (
     SGLANG_HEADER,
     UNKNOWN_LEVEL,
     Head,
-    NativeHead,
     Origin,
     Record,
     late_header,
@@ -30,26 +28,22 @@ from parsers.header import (
     strip_colour,
 )
 from parsers.jsonlog import json_record
+from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
-from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
 
-_PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
 _IN_BRACKETS = "brackets"
-_CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
 
 
-class LogStream(GatewayLines):
+class LogStream(LibraryLines):
     """Turns the lines of one program into events. Nothing in the lines can make it raise."""
 
     STATE = (
@@ -74,7 +68,6 @@ class LogStream(GatewayLines):
         super().__init__(year, month)
         self._records = dispatch(Scope.RECORD, "vllm")
         self._continuations = dispatch(Scope.CONTINUATION)
-        self._exceptions = dispatch(Scope.EXCEPTION)
         self.cut_lines = 0
         """Lines that were longer than LINE_LIMIT without their wrapping."""
         self.unwrapped = 0
@@ -85,8 +78,6 @@ class LogStream(GatewayLines):
         self._returns = CarriageReturns()
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
-        self._last_records: dict[str, Record] = {}
-        self._open_tracebacks: set[str] = set()
         self._explained = False
         self._nesting = 0
 
@@ -276,7 +267,7 @@ class LogStream(GatewayLines):
         time = clock.last if not stamp or stamp == clock.text else clock.read(stamp)
         origin = self._origins.get((process, identity))
         if origin is None:
-            if len(self._origins) >= _PROCESS_LIMIT:
+            if len(self._origins) >= PROCESS_LIMIT:
                 return Head(NOBODY, level, time, where, None, self._wrapped_time)  # no engine has so many processes
             origin = self._origins[process, identity] = Origin(process or "", identity or "")
         return Head(origin, level, time, where, None, self._wrapped_time, "logger" in where and _USER_TEXT.match(where) is not None)
@@ -329,7 +320,7 @@ class LogStream(GatewayLines):
                 return
             event = self._match(self._exceptions, line, start, head)
             self.unrecognised[head.level] += event is None
-        if len(self._last_records) >= _PROCESS_LIMIT:
+        if len(self._last_records) >= PROCESS_LIMIT:
             self._last_records.clear()
         self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, _raises(line, start))
 
@@ -349,7 +340,7 @@ class LogStream(GatewayLines):
             return True
         if record.raised:
             self._match(self._exceptions, line, start, replace(head, parent=record.event))
-        elif line.startswith(_TRACEBACK, start):
+        elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True
 
@@ -446,25 +437,6 @@ class LogStream(GatewayLines):
             if not self._klog_line(line, native, head):
                 self._native_record(line, native, head)
 
-    def _native_goes_on(self, native: NativeHead) -> bool:
-        """Whether this is a further line of UCX's record before: each has the whole header, to the microsecond."""
-        key, who = (float(native.epoch), place(native.where)), f"ucx {native.process}"
-        if (before := self._last_records.get(who)) and before.key == key:
-            return True
-        if who in self._last_records or len(self._last_records) < _PROCESS_LIMIT:
-            self._last_records[who] = Record(key, None)
-        return False
-
-    def _native_record(self, line: str, native: NativeHead, head: Head) -> None:
-        """A record of a library. An error of one that moves KV counts, whatever else it tells, but where it adds nothing."""
-        event = self._match(dispatch(Scope.BARE), line, native.end, head)
-        library = "ucx" if native.epoch else transport_library(native.where)
-        if library and head.level in ("ERROR", "CRITICAL") and type(event) is not Nothing:
-            for _ in range(repetitions(line, native.end)):
-                self._emit(TransportError(library), head)
-        elif event is None and head.level in ALARMING:
-            self.unrecognised[head.level] += 1
-
     def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
         """A line behind bracket groups: a header that a user's logging configuration made."""
         if HEADER.match(line, brackets.end()):
@@ -481,21 +453,10 @@ class LogStream(GatewayLines):
         else:
             self._headerless(line, brackets.start(), head)
 
-    def _headerless(self, line: str, start: int, head: Head) -> None:
-        if self._match(dispatch(Scope.BARE, whole=True), line, start, head) is None:
-            self._match(self._exceptions, line, start, head)
-        if line.startswith(_TRACEBACK, start):
-            if len(self._open_tracebacks) < _PROCESS_LIMIT:
-                self._open_tracebacks.add(head.origin.who)
-        elif head.origin.who in self._open_tracebacks and (name := _EXCEPTION_NAME.match(line, start)):
-            self._open_tracebacks.discard(head.origin.who)
-            if not name[0].startswith(_CALM_EXITS):
-                self._emit(UncaughtException(), head)
-
 
 def _raises(line: str, start: int) -> bool:
     """Whether an alarming record has a traceback in its further lines: it begins with its first words, or ends with them."""
-    return line.startswith(_TRACEBACK, start) or line.endswith(_TRACEBACK)
+    return line.startswith(TRACEBACK, start) or line.endswith(TRACEBACK)
 
 
 def _levelled(line: str) -> bool:
