@@ -7,7 +7,7 @@ import io
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from exporter.tail._bookmark import REMEMBERED_BYTES
+from exporter.tail._bookmark import REMEMBERED_BYTES, Bookmark
 from exporter.tail._files import REAL, Files
 from exporter.tail._log_file import LogFile
 
@@ -55,7 +55,7 @@ class GzipLogFile(LogFile):
             magic = files.pread(self.fd, len(_MAGIC), 0)
             # The trailer's size is modulo 4 GiB and of the last member only, so it serves for figures and no more.
             trailer = files.pread(self.fd, 4, max(0, self._packed_bytes - 4))
-            self.size = int.from_bytes(trailer, "little") if magic == _MAGIC else 0
+            self.size = self.seen = int.from_bytes(trailer, "little") if magic == _MAGIC else 0
         except OSError:
             self.close()
             raise
@@ -63,6 +63,11 @@ class GzipLogFile(LogFile):
 
     def refresh(self) -> None:
         """Nothing: nobody appends to it."""
+
+    def bookmark(self, unfinished: int = 0) -> Bookmark:
+        """Where reading ended; its size is that of the text, as far as that is known."""
+        self.seen = self.size
+        return super().bookmark(unfinished)
 
     def peek(self, start: int, length: int) -> bytes:
         """Some bytes of the text; a jump backwards inflates from the start again."""

@@ -44,6 +44,8 @@ class LogFile:
         self.identity = identity(status)
         self.first_mtime_ns = status.st_mtime_ns
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        self.seen = self.size
+        """The last size that is known to be that of the content that is being read; after a truncation `size` is another's."""
         self.offset = 0
         self.head = b""
         self.tail = b""
@@ -69,6 +71,22 @@ class LogFile:
         status = self.files.fstat(self.fd)
         self.touched |= (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns)
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+
+    def look(self) -> None:
+        """Take size and times anew, and see whether the size is that of the content that we read; OSError as fstat and pread."""
+        self.refresh()
+        # The content is looked at after the size: so a size that is too late for it is never taken for its own.
+        if self.size > self.seen and not (self.was_truncated() if self.offset else self._begins_anew()):
+            self.seen = self.size
+
+    def _begins_anew(self) -> bool:
+        """Whether an unread file no longer begins as it did; if it does, remember more of that."""
+        length = min(self.size, REMEMBERED_BYTES)
+        first = self.peek(0, length)
+        if len(first) < length or not self._unread_head.matches(first[: self._unread_head.length]):
+            return True
+        self._unread_head = Fingerprint.of(first)
+        return False
 
     def peek(self, start: int, length: int) -> bytes:
         """Some bytes, fewer at the end; OSError as pread."""
@@ -106,8 +124,13 @@ class LogFile:
         """Forget what was read: the file begins again."""
         self.offset = self.copied_to = 0
         self.head = self.tail = b""
-        self._unread_head = EMPTY
+        self.restart_unread()
         self.incarnation = object()
+
+    def restart_unread(self) -> None:
+        """Forget how an unread file began: it begins again."""
+        self.seen = 0
+        self._unread_head = EMPTY
 
     def read(self, limit: int) -> bytes:
         """At most `limit` bytes from the offset on, none at the end; TruncatedError, or OSError as fstat and pread.
@@ -123,6 +146,7 @@ class LogFile:
         fresh = data[behind:]
         if fresh:
             self._advance(fresh, data[-REMEMBERED_BYTES:])
+        self.seen = max(self.size, self.offset)
         return fresh
 
     def _advance(self, fresh: bytes, tail: bytes) -> None:
@@ -152,7 +176,7 @@ class LogFile:
             self.path,
             self.identity,
             offset,
-            self.size,
+            self.seen,
             self.mtime_ns,
             self.first_mtime_ns,
             Fingerprint.of(self.head[:offset]) if offset else self.remember_start(),
@@ -175,7 +199,7 @@ class LogFile:
 
     def remember_start(self) -> Fingerprint:
         """The fingerprint of a file of which nothing was read, by which it is known again when it was compressed."""
-        length = min(self.size, REMEMBERED_BYTES)
+        length = min(self.seen, REMEMBERED_BYTES)
         if self._unread_head.length != length:
             with contextlib.suppress(OSError):
                 self._unread_head = Fingerprint.of(self.head[:length] or self.before(length))

@@ -359,11 +359,14 @@ class Follower:
             source.refresh()
             # Nothing was read from it yet, so only its times tell that it was written to, copied and truncated since.
             if source.touched and not source.offset and source is self._queue[-1] and self._recover(source):
+                source.restart_unread()
                 return b""
             source.touched = False
             data = source.read(self._chunk_bytes)
         except TruncatedError:
-            if source is not self._late:
+            if source is self._late:
+                source.size = source.seen
+            else:
                 self._start_over(source, known)
         except OSError as exc:
             source.failures += 1
@@ -381,14 +384,14 @@ class Follower:
         return b""
 
     def _start_over(self, source: LogFile, known: int) -> None:
-        """Read a truncated file again, after what a copy of it still has; `known`: its size as last seen."""
+        """Read a truncated file again, after what a copy of it still has; `known`: its size as last looked at."""
         try:
             if not self._recover(source):
                 self.stats.truncations += 1
         except OSError:
             source.size = known
             raise
-        self.stats.lost_bytes += max(0, known - max(source.offset, source.copied_to))
+        self.stats.lost_bytes += max(0, source.seen - max(source.offset, source.copied_to))
         source.restart()
 
     def _recover(self, source: LogFile) -> list[LogFile]:
@@ -431,7 +434,7 @@ class Follower:
 
     def _has_data(self, source: LogFile) -> bool:
         with contextlib.suppress(OSError):
-            source.refresh()
+            source.look()
         return source.lag_bytes > 0
 
     def _later_has_data(self) -> bool:
@@ -442,6 +445,8 @@ class Follower:
             # Empty now, but it may have been written to, copied and truncated.
             copies = self._recover(newest)
             newest.touched = False
+            if copies:
+                newest.restart_unread()
             return bool(copies)
         return False
 
