@@ -7,7 +7,7 @@ import io
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from exporter.tail._bookmark import REMEMBERED_BYTES, Bookmark
+from exporter.tail._bookmark import REMEMBERED_BYTES
 from exporter.tail._files import REAL, Files
 from exporter.tail._log_file import LogFile
 
@@ -64,11 +64,6 @@ class GzipLogFile(LogFile):
     def refresh(self) -> None:
         """Nothing: nobody appends to it."""
 
-    def bookmark(self, unfinished: int = 0) -> Bookmark:
-        """Where reading ended; its size is that of the text, as far as that is known."""
-        self.seen = self.size
-        return super().bookmark(unfinished)
-
     def peek(self, start: int, length: int) -> bytes:
         """Some bytes of the text; a jump backwards inflates from the start again."""
         try:
@@ -77,7 +72,7 @@ class GzipLogFile(LogFile):
             return self._stream.read(length)
         except _BROKEN:
             # What would be the trailer is anything. Something is lost, but no more than this is known of it.
-            self.size = min(self.size, self.offset + self._packed_bytes)
+            self.size = self.seen = min(self.size, self.offset + self._packed_bytes)
             return b""
 
     def read(self, limit: int) -> bytes:
@@ -85,5 +80,5 @@ class GzipLogFile(LogFile):
         fresh = self.peek(self.offset, limit)
         if fresh:
             self._advance(fresh, (self.tail + fresh)[-REMEMBERED_BYTES:])
-            self.size = max(self.size, self.offset)
+            self.size = self.seen = max(self.size, self.offset)
         return fresh
