@@ -46,6 +46,11 @@ class Capacity:
         """A library or a kernel backend in use."""
         self._set("component_info", 1, event.component, event.value)
 
+    @property
+    def transports(self) -> list[str]:
+        """What the transport library says carries KV; nothing where it does not say."""
+        return [labels[0] for family, labels in self._gauges if family == "kv_transport_info"]
+
     def kv_transfer_plan(self, event: KvTransferPlan, head: Head) -> None:
         """How ranks map to the remote ones."""
         self._set("kv_transfer_plan_info", 1, *event)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -108,6 +109,20 @@ def _log_path(text: str, info: ValidationInfo) -> str:
     return text if text == STDIN else _path(text, info)
 
 
+def _metrics_url(text: str) -> str:
+    """An address without a user's name: a secret belongs into the token file, and what is wrong must not be quoted."""
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        valid = False
+    if not valid or CONTROL.search(text) or not text.isascii() or " " in text:
+        raise ValueError('expected an address such as "http://127.0.0.1:8000/metrics"')
+    if "@" in parts.netloc or parts.fragment:
+        raise ValueError("must have no user name, password or fragment; a token goes into engine_metrics_token_file")
+    return text
+
+
 def _timezone(text: str) -> str:
     match = re.fullmatch(r"[+-]([0-9]{2}):([0-5][0-9])", text)
     if not match or int(match[1]) * 60 + int(match[2]) > 14 * 60:
@@ -171,6 +186,11 @@ class SourceConfig(_Section):
     pd_expect: Literal["all", "mixed"] | None = None
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
+    engine_metrics_url: Annotated[str, AfterValidator(_metrics_url)] | None = None
+    engine_metrics_token_file: Annotated[str, AfterValidator(_path)] | None = None
+    jit_cache_home: Annotated[str, AfterValidator(_path)] | None = None
+    jit_cache_dirs: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
+    jit_proc_root: Annotated[str, AfterValidator(_path)] | None = None
 
     @property
     def given_name(self) -> str:
@@ -190,6 +210,7 @@ class Config(_Section):
     web: WebConfig = WebConfig()
     log: LogConfig = LogConfig()
     state_file: Annotated[str, AfterValidator(_path)] | None = None
+    rdma_sysfs_root: Annotated[str, AfterValidator(_path)] | None = None
     sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
 
 

@@ -1,11 +1,13 @@
 """The state of one engine, made from its events in their order, and its metric samples."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
+from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
+from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
 from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.interval import IntervalGauges, drafts
@@ -15,7 +17,7 @@ from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import ROLES, STATUSES, VERDICTS, judge, uncaught_load
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, judge, uncaught_load
 from parsers import events
 from parsers.header import Head
 from parsers.matching import Found
@@ -52,6 +54,7 @@ class Engine(SglangHandlers):
         "_phase_began",
         "_told",
         "gateway",
+        "witnesses",
     )
 
     def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
@@ -65,6 +68,7 @@ class Engine(SglangHandlers):
         self.jit = JitLedger(self.counters)
         self.capacity = Capacity()
         self.gateway = Gateway(self.counters, self.digest)
+        self.witnesses = EngineWitnesses(self.counters)
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
@@ -86,6 +90,7 @@ class Engine(SglangHandlers):
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
         self.jit.restart()
+        self.witnesses.restart()
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
@@ -155,6 +160,19 @@ class Engine(SglangHandlers):
                 self._faults.note(error)
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
+
+    def witness(self, found: Sequence[Finding], seen_by: Iterable[str], clock: EventClock) -> None:
+        """Take what other witnesses than the log found; `seen_by` are those that look for compiles."""
+        for each in seen_by:
+            self.witnesses.silent_jit.born(each)
+        for finding in found:
+            try:
+                if isinstance(finding, Sighting):
+                    self.witnesses.compiled(finding, self.life, self.jit, clock)
+                else:
+                    self.witnesses.take(finding, self.evidence, counts_preemptions="preempted" not in self._totals)
+            except Exception as error:  # noqa: BLE001 - as with events
+                self._faults.note(error)
 
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
@@ -317,6 +335,7 @@ class Engine(SglangHandlers):
             number, size, seconds, post_seconds = self._transfer_counters
             number[labels] += transfers
             size[labels] += transfers * event.mean_bytes
+            self.witnesses.rdma.moved(head.time, transfers * event.mean_bytes)
             seconds[labels] += transfers * event.mean_seconds
             if event.mean_post_seconds is not None:
                 post_seconds[labels] += transfers * event.mean_post_seconds
@@ -427,11 +446,13 @@ class Engine(SglangHandlers):
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
-        yield from self._verdict_samples(log_now)
+        yield from self._verdict_samples(now, log_now)
         yield from self._time_samples(clock)
 
-    def _verdict_samples(self, log_now: float | None) -> Iterator[Sample]:
+    def _verdict_samples(self, now: float | None, log_now: float | None) -> Iterator[Sample]:
         settings = self.settings.pd(self.pd_role, self.pd_expect)
+        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
+        told = self.evidence.witnessed = self.witnesses.witnessed(now, log_now, self.capacity.transports, limits)
         verdict, checks = judge(self.evidence, settings, log_now)
         for role in ROLES:
             yield Sample("pd_role", (role,), role == settings.role)
@@ -440,14 +461,17 @@ class Engine(SglangHandlers):
         for check, status in checks.items():
             for each in STATUSES:
                 yield Sample("pd_evidence", (check, each), each == status)
+        if told.local_ratio is not None and settings.role in ("decode", "both"):
+            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), told.local_ratio)
 
     def _time_samples(self, clock: EventClock) -> Iterator[Sample]:
         times: list[tuple[str, tuple[str, ...], Head | None]] = [
             ("engine_start_timestamp_seconds", (), self.life.started),
             ("engine_ready_timestamp_seconds", (), self.life.ready),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
-            *(("jit_last_event_timestamp_seconds", labels, head) for labels, head in self.jit.last.items()),
         ]
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:
                 yield Sample(family, labels, at)
+        compiles = {labels: at for labels, head in self.jit.last.items() if (at := clock.epoch(head)) is not None}
+        yield from self.witnesses.last_compiles(compiles)

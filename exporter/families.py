@@ -72,7 +72,8 @@ FAMILIES: dict[str, Family] = {
     "requests_retracted_total": _counter("dp_rank", "Requests that SGLang sent back to its queue since the KV pool was full."),
     "requests_truncated_total": _counter("", "Requests that SGLang cut to what it accepts."),
     "requests_preempted_total": _counter(
-        "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
+        "dp_rank",
+        "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: with engine_metrics_url the rise of its own counter.",
     ),
     "http_responses_total": _counter(
         "code",
@@ -96,11 +97,19 @@ FAMILIES: dict[str, Family] = {
     # -- JIT
     "jit_events_total": _counter(
         "backend event phase",
-        "Distinct compiles and autotunes, folded over ranks; phase serving after the engine was ready. vLLM's monitor tells a kernel once: a lower bound.",
+        "Distinct compiles and autotunes, folded over ranks; phase serving after the engine was ready. vLLM's monitor tells a kernel once: a lower bound. "
+        "With other witnesses also kernels of DeepGEMM, FlashInfer and tvm-ffi (other) that appeared in a watched cache, "
+        "and jobs of compilers (nvcc) that neither a cache nor the log explains.",
     ),
-    "jit_observed_total": _counter("seen_by phase", "Raw sightings of compiles, before folding."),
-    "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
-    "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
+    "jit_observed_total": _counter(
+        "seen_by phase",
+        "Raw sightings of compiles, before folding: lines, new kernels in watched caches, compiler processes that no other compiler started.",
+    ),
+    "jit_seconds_total": _counter(
+        "backend phase",
+        "Measured durations of compiles, the slowest rank's: from the log, or how long compiler processes ran where the log tells nothing.",
+    ),
+    "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told or seen."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
     "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
     "compile_cache_total": _counter(
@@ -197,7 +206,28 @@ FAMILIES: dict[str, Family] = {
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),
     "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
+    "pd_local_prefill_ratio": _gauge(
+        "basis", "Share of the prompt tokens that the engine computed itself, over the last two intervals between readings with requests."
+    ),
+    # -- RDMA of this machine
+    "rdma_bytes_total": _exporter(
+        "counter",
+        "device port direction",
+        "Bytes that an RDMA port counted since inferlog first looked, whoever sent them: correlation, no attribution.",
+    ),
+    "rdma_hardware_events_total": _exporter(
+        "counter", "device port counter", "Retransmissions and signs of congestion by the driver's own names, since inferlog first looked."
+    ),
+    "rdma_readable": _exporter(
+        "gauge", "device", "1 when the byte counters of all ports of the device can be read; in a pod they often cannot."
+    ),
     # -- the exporter about itself
+    "engine_metrics_up": _source(
+        "gauge", "1 when the engine answered the last request for its own metrics; absent without engine_metrics_url."
+    ),
+    "engine_metrics_failures_total": Family(
+        "counter", ("reason",), "Requests for the engine's own metrics that came to nothing.", common=("source",)
+    ),
     "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
     "unrecognised_lines_total": _counter(
         "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."
