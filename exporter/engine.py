@@ -1,7 +1,7 @@
 """The state of one engine, made from its events in their order, and its metric samples."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
@@ -17,7 +17,7 @@ from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, judge, uncaught_load
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, PdSettings, judge, uncaught_load
 from parsers import events
 from parsers.header import Head
 from parsers.matching import Found
@@ -161,18 +161,24 @@ class Engine(SglangHandlers):
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
 
-    def witness(self, found: Sequence[Finding], seen_by: Iterable[str], clock: EventClock) -> None:
-        """Take what other witnesses than the log found; `seen_by` are those that look for compiles."""
-        for each in seen_by:
-            self.witnesses.silent_jit.born(each)
+    def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
+        """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
         for finding in found:
             try:
                 if isinstance(finding, Sighting):
                     self.witnesses.compiled(finding, self.life, self.jit, clock)
                 else:
-                    self.witnesses.take(finding, self.evidence, counts_preemptions="preempted" not in self._totals)
+                    self.witnesses.take(finding, self.evidence, self.life, counts_preemptions="preempted" not in self._totals)
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
+        self._witnessed(now, log_now)
+
+    def _witnessed(self, now: float | None, log_now: float | None) -> PdSettings:
+        """Let the verdict know what other witnesses say by now; their word grows old."""
+        settings = self.settings.pd(self.pd_role, self.pd_expect)
+        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, limits))
+        return settings
 
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
@@ -291,6 +297,8 @@ class Engine(SglangHandlers):
 
     def _interval(self, event: events.IntervalStats, head: Head) -> None:
         self._dp_rank[head.origin.who] = event.engine
+        if event.generation_rate > 0:
+            self.witnesses.tokens_at = self._arrival
         self.gauges.stats(event, head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
@@ -450,9 +458,7 @@ class Engine(SglangHandlers):
         yield from self._time_samples(clock)
 
     def _verdict_samples(self, now: float | None, log_now: float | None) -> Iterator[Sample]:
-        settings = self.settings.pd(self.pd_role, self.pd_expect)
-        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
-        told = self.evidence.witnessed = self.witnesses.witnessed(now, log_now, self.capacity.transports, limits)
+        settings = self._witnessed(now, log_now)
         verdict, checks = judge(self.evidence, settings, log_now)
         for role in ROLES:
             yield Sample("pd_role", (role,), role == settings.role)
@@ -461,8 +467,8 @@ class Engine(SglangHandlers):
         for check, status in checks.items():
             for each in STATUSES:
                 yield Sample("pd_evidence", (check, each), each == status)
-        if told.local_ratio is not None and settings.role in ("decode", "both"):
-            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), told.local_ratio)
+        if self.evidence.witnessed.local_ratio is not None and settings.role in ("decode", "both"):
+            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), self.evidence.witnessed.local_ratio)
 
     def _time_samples(self, clock: EventClock) -> Iterator[Sample]:
         times: list[tuple[str, tuple[str, ...], Head | None]] = [

@@ -199,9 +199,10 @@ class FollowedSource:
         return taken
 
     def _take_found(self) -> None:
-        found = self.mailbox.take()
-        self._changed = self._changed or bool(found)
-        self.source.witness(found, self.mailbox.seen_by)
+        if found := self.mailbox.take():
+            self._changed = True
+        if found or self.mailbox.seen_by:
+            self.source.witness(found, self.mailbox.seen_by, time.time())
 
     def _piece(self, path: str) -> _Piece:
         """Read some of a file."""

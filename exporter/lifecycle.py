@@ -108,6 +108,11 @@ class LifeCycle:
         elif tokens and self.state == "stalled":
             self.state = "serving"
 
+    def stall(self) -> None:
+        """A second witness, as the engine's own metrics are, says that an engine which should work does not."""
+        if self.state == "serving":
+            self.state = "stalled"
+
     def stop(self) -> None:
         """An orderly shutdown."""
         if self.state != "failed":

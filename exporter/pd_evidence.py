@@ -172,6 +172,10 @@ class PdEvidence:
         self.open.received += requests
         self.succeeded = self.tried = self.succeeded or requests > 0
 
+    def witness(self, witnessed: Witnessed) -> None:
+        """What others than the log say from now on."""
+        self.witnessed = witnessed
+
     def engine_metrics(self, *, transfers: float, failures: float) -> None:
         """What the engine's own counters rose by since they were read before."""
         self.succeeded = self.succeeded or transfers > 0

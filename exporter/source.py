@@ -166,11 +166,15 @@ class Source:
             del self.engines[gone]
         return self.engines[container]
 
-    def witness(self, found: Sequence[Finding], seen_by: Iterable[str]) -> None:
+    def witness(self, found: Sequence[Finding], seen_by: Iterable[str], now: float | None = None) -> None:
         """Take what other witnesses found about the engine, if there is just one; `seen_by` are those that look for compiles."""
         engines = [self.engines[container] for container in self._runtimes if container in self.engines]
-        if len(engines) == 1:
-            engines[0].witness(found, seen_by, self.clock)
+        if len(engines) != 1:
+            return
+        for each in seen_by:
+            engines[0].witnesses.silent_jit.born(each)
+        if found:
+            engines[0].witness(found, self.clock, now, self._log_time(now))
 
     def learn_zone(self, now: float) -> None:
         """What was parsed last was written just now (epoch)."""

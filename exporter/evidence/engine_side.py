@@ -36,19 +36,24 @@ class EngineWitnesses:
         self.metrics = EngineWindow(counters)
         self.silent_jit = SilentJit(counters)
         self.rdma = RdmaWindow()
+        self.tokens_at: float | None = None
+        """When (epoch) the log last told of generated tokens."""
 
     def restart(self) -> None:
         """Another engine process."""
         self.metrics.restart()
         self.rdma.restart()
+        self.tokens_at = None
 
-    def take(self, found: Finding, evidence: PdEvidence, *, counts_preemptions: bool) -> None:
+    def take(self, found: Finding, evidence: PdEvidence, life: LifeCycle, *, counts_preemptions: bool) -> None:
         """A reading."""
         if isinstance(found, RdmaReading):
             self.rdma.take(found)
         elif isinstance(found, EngineReading):
             since = self.metrics.take(found, counts_preemptions=counts_preemptions)
             evidence.engine_metrics(transfers=since.get("transfers", 0.0), failures=since.get("failed", 0.0))
+            if self.metrics.is_stalled(found.at, self.tokens_at):
+                life.stall()
 
     def compiled(self, found: Sighting, life: LifeCycle, jit: JitLedger, clock: EventClock) -> None:
         """A compile, in the phase in which it was."""

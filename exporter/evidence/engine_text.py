@@ -5,8 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
 _SUMMED = {
     # vLLM. A request's prompt tokens and its first token are counted in the same step, when its prefill is over.
     "vllm:time_to_first_token_seconds_count": "requests",
@@ -53,6 +51,8 @@ def is_wanted(line: bytes) -> bool:
 
 def figures(lines: Iterable[bytes]) -> EngineFigures:
     """Read wanted lines. Raises ValueError when they are no metrics of an engine that we know."""
+    from prometheus_client.parser import text_string_to_metric_families
+
     lines = list(lines)
     if len(lines) > _MOST_LINES:
         raise ValueError("too many series")

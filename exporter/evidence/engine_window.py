@@ -12,8 +12,10 @@ WINDOW = 2
 STALE_SECONDS = 3 * POLL_SECONDS + 5
 """Figures that are older than this prove nothing any more."""
 
-_NOT_ANSWERING = frozenset({"timeout", "unreachable"})
 _FLOW = ("requests", "generated", "transfers", "failed", "local", "cached", "external")
+
+STALL_SECONDS = 120.0
+"""An engine whose requests run is stalled when nothing of it has moved, or it has not answered, for so long."""
 
 Interval = dict[str, float]
 
@@ -31,7 +33,7 @@ class EngineWindow:
         self._preempted: dict[str, float] = {}
         self._started: float | None = None
         self.unanswered_since: float | None = None
-        """Since when (epoch) the engine has not answered; None while it does, or refuses for a reason that is no hang."""
+        """Since when (epoch) the engine takes questions and does not answer them; who is not there, or refuses, does not hang."""
         self.frozen_since: float | None = None
         """Since when (epoch) its requests run and no figure of it has changed."""
 
@@ -39,13 +41,13 @@ class EngineWindow:
         """Another engine process begins: the figures of the one before prove nothing about it."""
         self._served.clear()
         self._open = {}
-        self._last = self.frozen_since = None
+        self._last = self.frozen_since = self.unanswered_since = None
 
     def take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
         """A reading; what came to pass since the one before, nothing where that cannot be told."""
         if reading.figures is None:
             self.frozen_since = None
-            self.unanswered_since = (self.unanswered_since or reading.at) if reading.reason in _NOT_ANSWERING else None
+            self.unanswered_since = (self.unanswered_since or reading.at) if reading.reason == "timeout" else None
             return {}
         self.unanswered_since = None
         if counts_preemptions:
@@ -82,6 +84,13 @@ class EngineWindow:
             self.frozen_since = None
         elif self.frozen_since is None:
             self.frozen_since = before.at
+
+    def is_stalled(self, now: float, tokens_at: float | None) -> bool:
+        """Whether the engine should work and does not; `tokens_at` is when (epoch) its log last told of generated tokens."""
+        since = self.frozen_since if self.unanswered_since is None else self.unanswered_since
+        if since is None or self._last is None or self._last.figures is None or not self._last.figures.gauges.get("running"):
+            return False
+        return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
 
     def window(self, now: float) -> Interval:
         """Sums over the window; nothing when the figures are too old."""

@@ -1,6 +1,7 @@
 """Starts and ends the witnesses that the configuration asks for, as sources come and go."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +21,8 @@ from exporter.state import Freezer, Thawer
 RDMA_STATE = "(rdma)"
 """The name of the RDMA counters in the state file: no source has such a one."""
 
+_STOP_SECONDS = 0.5
+
 
 class Witnessing(Protocol):
     """A source as its witnesses see it."""
@@ -37,11 +40,6 @@ class _Wanted(NamedTuple):
     settings: tuple[str | None, ...]
 
 
-class _Running(NamedTuple):
-    thread: Periodic
-    close: Callable[[], None]
-
-
 class Witnesses:
     """All of them. A source of several containers has no engine, cache or process that it could call its own."""
 
@@ -49,7 +47,7 @@ class Witnesses:
         """`found` is called, from any thread, when a mailbox has something that is to be counted."""
         self._found, self._fault = found, fault
         self._sources: Mapping[str, Witnessing] = {}
-        self._running: dict[_Wanted, _Running] = {}
+        self._running: dict[_Wanted, Periodic] = {}
         self._started = False
         self._rdma_state: dict[str, Any] = {}
         self.rdma: RdmaTotals | None = None
@@ -69,7 +67,7 @@ class Witnesses:
         if sysfs:
             wanted[_Wanted("rdma", "", (sysfs,))] = None
         for each in self._running.keys() - wanted.keys():
-            self._end(self._running.pop(each))
+            self._running.pop(each).stop()
         if not sysfs:
             self.rdma, self._rdma_state = None, {}
         for each, owner in wanted.items():
@@ -80,14 +78,17 @@ class Witnesses:
         """Begin to look."""
         self._started = True
         for each in self._running.values():
-            each.thread.start()
+            each.start()
 
     def stop(self) -> None:
-        """End all."""
-        self._started = False
+        """End all; those that hang end with the process."""
+        if not self._started:
+            return
+        deadline = time.monotonic() + _STOP_SECONDS
         for each in self._running.values():
-            self._end(each)
-        self._running.clear()
+            each.stop()
+        for each in self._running.values():
+            each.join(max(0.0, deadline - time.monotonic()))
 
     def restore(self, state: dict[str, Any]) -> None:
         """What `frozen` gave before, if it gave something."""
@@ -102,36 +103,31 @@ class Witnesses:
         if self.rdma:
             yield from self.rdma.samples()
 
-    def _begin(self, wanted: _Wanted, mailbox: Mailbox) -> _Running:
+    def _begin(self, wanted: _Wanted, mailbox: Mailbox) -> Periodic:
         def publish(found: Finding) -> None:
             mailbox.put(found)
             self._found()
 
-        running = _BEGIN[wanted.kind](self, wanted, publish)
+        thread = _BEGIN[wanted.kind](self, wanted, publish)
         if self._started:
-            running.thread.start()
-        return running
+            thread.start()
+        return thread
 
-    def _end(self, running: _Running) -> None:
-        running.thread.stop()
-        running.close()
-
-    def _engine(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> _Running:
+    def _engine(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> Periodic:
         url, token_file = wanted.settings
         engine = EngineMetrics(url or "", token_file)
-        seconds = engine_metrics.POLL_SECONDS
-        return _Running(Periodic("engine_metrics", lambda: publish(engine.read()), self._fault, seconds=seconds), engine.close)
+        return Periodic(lambda: publish(engine.read()), self._fault, seconds=engine_metrics.POLL_SECONDS, close=engine.close)
 
-    def _caches(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> _Running:
+    def _caches(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> Periodic:
         watch = CacheWatch([each for each in wanted.settings if each], publish, lambda: thread.wake())  # noqa: PLW0108 - made below
-        thread = Periodic("jit_caches", watch.look, self._fault, seconds=cache_watch.LOOK_SECONDS, least=cache_watch.LEAST_SECONDS)
-        return _Running(thread, watch.close)
+        thread = Periodic(watch.look, self._fault, seconds=cache_watch.LOOK_SECONDS, least=cache_watch.LEAST_SECONDS, close=watch.close)
+        return thread
 
-    def _processes(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> _Running:
+    def _processes(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> Periodic:
         scan = CompilerScan(wanted.settings[0] or "", publish)
-        return _Running(Periodic("compilers", scan.look, self._fault, seconds=processes.LOOK_SECONDS), _nothing)
+        return Periodic(scan.look, self._fault, seconds=processes.LOOK_SECONDS)
 
-    def _rdma(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> _Running:
+    def _rdma(self, wanted: _Wanted, publish: Callable[[Finding], None]) -> Periodic:
         totals = RdmaTotals(wanted.settings[0] or "", self._tell_all)
         state = _state(self.rdma) if self.rdma else self._rdma_state
         try:
@@ -140,7 +136,7 @@ class Witnesses:
             self._fault(error)
             totals = RdmaTotals(totals.sysfs, self._tell_all)
         self.rdma = totals
-        return _Running(Periodic("rdma", totals.look, self._fault, seconds=rdma.LOOK_SECONDS), _nothing)
+        return Periodic(totals.look, self._fault, seconds=rdma.LOOK_SECONDS)
 
     def _tell_all(self, reading: RdmaReading) -> None:
         for source in self._sources.values():
@@ -162,7 +158,3 @@ def _wanted(name: str, config: SourceConfig) -> Iterator[_Wanted]:
         yield _Wanted("cache", name, tuple(roots))
     if config.jit_proc_root:
         yield _Wanted("process", name, (config.jit_proc_root,))
-
-
-def _nothing() -> None:
-    """There is nothing to be closed."""

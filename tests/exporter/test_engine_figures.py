@@ -255,12 +255,60 @@ def test_an_engine_that_does_not_answer_is_told_from_one_that_refuses() -> None:
     window = pair.reading.source.engine.witnesses.metrics
     pair.take("auth")
     assert window.unanswered_since is None
+    pair.take("unreachable")
+    assert window.unanswered_since is None
     pair.take("timeout")
     pair.now += 10
-    pair.take("unreachable")
+    pair.take("timeout")
     assert NOW + 10 == window.unanswered_since
     pair.told()
     assert window.unanswered_since is None
+
+
+def state(pair: Pair) -> str:
+    """The engine's state."""
+    return pair.reading.source.engine.life.state
+
+
+@pytest.mark.parametrize("reason", ["", "timeout"])
+def test_an_engine_that_should_work_and_does_not_is_stalled(reason: str) -> None:
+    """By its own figures, or by its silence; until tokens flow again."""
+    pair = served(Pair()).told(running=3)
+    for _ in range(12):
+        assert "serving" == state(pair)
+        if reason:
+            pair.now += 10
+            pair.take(reason)
+        else:
+            pair.told()
+    for _ in range(2):
+        pair.now += 10
+        pair.take("timeout" if reason else "", "" if reason else exposition(**pair.total))
+    assert "stalled" == state(pair)
+    served(pair, "03:18:00")
+    assert "serving" == state(pair)
+
+
+@pytest.mark.parametrize("reason", ["unreachable", "auth", "status", "not_metrics"])
+def test_an_address_that_is_no_good_stalls_nothing(reason: str) -> None:
+    """Nor one that never answered."""
+    pair, never = Pair().told(running=3), Pair()
+    for _ in range(30):
+        for each, why in ((pair, reason), (never, "timeout")):
+            each.now += 10
+            each.take(why)
+
+    assert ("serving", "serving") == (state(pair), state(never))
+
+
+def test_frozen_figures_of_another_engine_stall_nothing() -> None:
+    """The log tells of tokens."""
+    pair = Pair().told(running=3)
+    for number in range(30):
+        pair.told()
+        served(pair, f"03:{20 + number // 6}:{number % 6}0")
+
+    assert "serving" == state(pair)
 
 
 # -- SGLang ------------------------------------------------------------------------------------------------------------
