@@ -246,13 +246,14 @@ def from_flags(
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and name with one log). None is not given.
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and with one log name and engine_metrics_url). None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
     if settings and not logs:
         raise ConfigError(f"{_flag((next(iter(settings)),))}: needs --log")
-    if "name" in settings and len(logs) > 1:
-        raise ConfigError("--name: needs exactly one --log")
+    for key in ("name", "engine_metrics_url"):
+        if key in settings and len(logs) > 1:
+            raise ConfigError(f"{_flag((key,))}: needs exactly one --log")
     # Without what is not set: a name that was not given stays one that was not given.
     raw: dict[str, Any] = base.model_dump(exclude_unset=True) if base else {}
     known = len(raw.get("sources", ()))

@@ -366,6 +366,11 @@ class TestFromFlags:
             ({"logs": ["a"], "source_defaults": {"pd_rol": "x"}}, "--pd-rol: unknown key; did you mean 'pd_role'?"),
             ({"logs": [], "source_defaults": {"pd_role": "both"}}, "--pd-role: needs --log"),
             ({"logs": ["a", "b"], "source_defaults": {"name": "x"}}, "--name: needs exactly one --log"),
+            ({"logs": ["a", "b"], "source_defaults": {"engine_metrics_url": "http://h/"}}, "--engine-metrics-url: needs exactly one --log"),
+            (
+                {"logs": ["a"], "source_defaults": {"engine_metrics_url": "http://u:hunter2@h/"}},
+                "--engine-metrics-url: must have no user name, password or fragment; a token goes into engine_metrics_token_file",
+            ),
             (
                 {"logs": ["a"], "listen_address": "::1:9"},
                 '--web.listen-address: an IPv6 address needs brackets, as in "[::1]:9000"',

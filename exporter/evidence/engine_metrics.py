@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,6 +71,8 @@ class EngineMetrics:
         import httpx
 
         if self._client is None:
+            for name in ("httpx", "httpcore"):  # they tell of each question, and where it went
+                logging.getLogger(name).setLevel(logging.WARNING)
             # trust_env: a proxy or a .netrc of the environment is not for an engine next door. verify: a context costs memory.
             self._client = httpx.Client(trust_env=False, verify=self._url.startswith("https:"), timeout=TIMEOUT_SECONDS)
         try:

