@@ -236,8 +236,8 @@ def test_a_burst_is_compared_with_the_time_in_which_it_came() -> None:
 def test_the_check_is_part_of_the_verdict() -> None:
     """A pair that looks proven, and whose KV came by another way than it should."""
 
-    def verdict(rate: float) -> tuple[str, str]:
-        reading = Reading().feed(logo("0.32.0"), core("0.32.0"), connector("kv_consumer"), READY, arrival=NOW)
+    def verdict(rate: float, *more: str) -> tuple[str, str]:
+        reading = Reading().feed(logo("0.32.0"), core("0.32.0"), connector("kv_consumer"), READY, *more, arrival=NOW)
         for number in range(13):
             at, clock = NOW + 10 * number, f"03:{14 + number // 6}:{number % 6}0"
             reading.source.witness([RdmaReading(at, rate * number)], [])
@@ -249,6 +249,9 @@ def test_the_check_is_part_of_the_verdict() -> None:
 
     assert ("pass", "proven") == verdict(800.0 * MIB)
     assert ("fail", "unproven") == verdict(0.0)
+    ucx = "[1795958101.123456] [host:4242 :0]      ucp_worker.c:1888 UCX  INFO    inter-node cfg#1 rma_am({0}/dev) am({0}/dev)  ka({0}/dev)"
+    assert ("fail", "unproven") == verdict(0.0, ucx.format("tcp")), "silently on TCP"
+    assert ("unknown", "proven") == verdict(0.0, ucx.format("cuda_ipc")), "both engines on one machine"
 
 
 # -- the daemon --------------------------------------------------------------------------------------------------------
