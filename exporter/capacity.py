@@ -105,6 +105,13 @@ class Capacity:
         """A rank passed the check with a remote engine."""
         self._compatible_ranks.setdefault(connector, set()).add(head.origin.who)
 
+    @property
+    def bytes_per_token(self) -> float | None:
+        """Of one rank's KV cache, where the engine told its size both ways and has one kind of pool."""
+        pools = {labels[1]: value for (family, labels), value in self._gauges.items() if family == "kv_cache_size_tokens"}
+        sizes = [value for (family, _), value in self._gauges.items() if family == "kv_cache_size_bytes"]
+        return min(sizes) / pools["device"] if sizes and pools.keys() == {"device"} and pools["device"] else None
+
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
         return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))

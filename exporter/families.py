@@ -153,6 +153,15 @@ FAMILIES: dict[str, Family] = {
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),
     "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
+    "pd_verdict_timestamp_seconds": _gauge("", "Since when the verdict is what it is, by the line of the log that changed it."),
+    "pd_check_failing_timestamp_seconds": _gauge(
+        "check", "Since when a check of pd_evidence fails without a break; absent while it does not."
+    ),
+    "pd_local_prefill_ratio": _gauge(
+        "basis",
+        "Share of prompt tokens, prefix-cache hits left out, that a decode engine computed itself over the last two intervals with requests. "
+        "Basis log: prompt throughput (vLLM 0.18 on) beside transferred bytes over the bytes that a token takes in the pool.",
+    ),
     # -- the exporter about itself
     "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
     "unrecognised_lines_total": _counter(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from exporter.counters import Sample
 from exporter.known_bad import Version, version_of
-from exporter.verdict import BLOCK_TOKENS, PdSettings, role_of
+from exporter.verdict import BLOCK_TOKENS, DEFAULT_LIMITS, FailureLimits, PdSettings, role_of
 from parsers.connectors import connector_label
 from parsers.events import EngineSettings, EngineStarted, KvCacheSize
 
@@ -95,20 +95,22 @@ class Settings:
         if event.concurrency is not None and event.request_tokens is not None:
             self.values["max_model_len"] = f"{event.request_tokens:.0f}"
 
-    def pd(self, configured_role: str | None, configured_expectation: str | None) -> PdSettings:
+    def pd(self, configured_role: str | None, configured_expectation: str | None, limits: FailureLimits = DEFAULT_LIMITS) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values = self.values
         kv_role = values.get("kv_role")
         no_connector = self._complete and not values.get("kv_connector") and not kv_role
-        expect = configured_expectation or ("mixed" if kv_role == "kv_both" else "all")
+        role = role_of(configured_role, kv_role, no_connector=no_connector)
+        expect = configured_expectation or ("mixed" if role == "both" else "all")
         return PdSettings(
-            role=role_of(configured_role, kv_role, no_connector=no_connector),
+            role=role,
             expect_all=expect == "all",
             version=self.version,
             fails_on_load_error=values.get("kv_load_failure_policy") == "fail",
             block_tokens=max(BLOCK_TOKENS, float(values.get("block_size", "0"))),
-            ranks=int(values.get("tp", "1")),
+            ranks=self.ranks,
             compares_hashes=values.get("handshake_compat") != "off",
+            limits=limits,
         )
 
     def digest(self) -> str:

@@ -9,6 +9,7 @@ from exporter.counters import Digest, Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from exporter.verdict import DEFAULT_LIMITS, FailureLimits
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
 from parsers.resume import ResumableLog
@@ -65,7 +66,7 @@ class Source:
         """By container, as soon as a line tells."""
         self._names: dict[str, str] = {}
         """What the name of a container's sub-source ends in. Once shown, it stays."""
-        self._pd = pd_role, pd_expect
+        self._pd, self._pd_limits = (pd_role, pd_expect), DEFAULT_LIMITS
         self._written = (year, month)
         self._files: dict[str, ResumableLog] = {}
         self._past: Counts = {}
@@ -73,17 +74,27 @@ class Source:
         self._last_arrival: float | None = None
         self._time_is_new = False
 
-    def configure(self, labels: Mapping[str, str], *, pd_role: str | None, pd_expect: str | None, zone: float | None) -> None:
+    def configure(
+        self,
+        labels: Mapping[str, str],
+        *,
+        pd_role: str | None,
+        pd_expect: str | None,
+        zone: float | None,
+        pd_limits: FailureLimits = DEFAULT_LIMITS,
+    ) -> None:
         """Take settings while it runs; `zone` is seconds east of UTC, None to learn it."""
         self.labels = dict(labels)
         self.clock.given = zone
-        self._pd = pd_role, pd_expect
+        self._pd, self._pd_limits = (pd_role, pd_expect), pd_limits
         for engine in self.engines.values():
-            engine.pd_role, engine.pd_expect = self._pd
+            engine.configure(pd_role, pd_expect, pd_limits)
 
     def _new_engine(self) -> Engine:
         pd_role, pd_expect = self._pd
-        return Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+        engine = Engine(self.faults, self.digest)
+        engine.configure(pd_role, pd_expect, self._pd_limits)
+        return engine
 
     @property
     def engine(self) -> Engine:

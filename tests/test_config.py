@@ -39,6 +39,8 @@ sources:
     start_at: end
     pd_role: decode
     pd_expect: all
+    pd_failed_requests: 3
+    pd_failed_share: 0.1
     timezone: +08:00
     labels: {pd_group: a, replica: 007}
   - path: prefill.log
@@ -62,6 +64,8 @@ class TestLoad:
             "start_at": "end",
             "pd_role": "decode",
             "pd_expect": "all",
+            "pd_failed_requests": 3,
+            "pd_failed_share": 0.1,
             "timezone": "+08:00",
             "labels": {"pd_group": "a", "replica": "007"},
         }
