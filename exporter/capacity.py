@@ -22,16 +22,19 @@ _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that say
 class Capacity:
     """Gauges of one engine process that stay until the next one starts."""
 
-    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes")
+    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes", "_previous")
 
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, tuple[str, ...]], float] = {}
         self._memory: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._compatible_ranks: dict[str, set[str]] = {}
         self._pool_bytes: dict[tuple[str, str], float] = {}
+        self._previous: dict[tuple[str, ...], float] = {}
+        """Sizes of the pools that the last process had which came so far, in tokens."""
 
     def forget(self) -> None:
         """Another process takes the place of the one before."""
+        self._previous = self._pools or self._previous
         self._gauges.clear()
         self._memory.clear()
         self._compatible_ranks.clear()
@@ -106,9 +109,13 @@ class Capacity:
         self._compatible_ranks.setdefault(connector, set()).add(head.origin.who)
 
     @property
+    def _pools(self) -> dict[tuple[str, ...], float]:
+        return {labels: value for (family, labels), value in self._gauges.items() if family == "kv_cache_size_tokens"}
+
+    @property
     def bytes_per_token(self) -> float | None:
         """Of one rank's KV cache, where the engine told its size both ways and has one kind of pool."""
-        pools = {labels[1]: value for (family, labels), value in self._gauges.items() if family == "kv_cache_size_tokens"}
+        pools = {pool: value for (_, pool), value in self._pools.items()}
         sizes = [value for (family, _), value in self._gauges.items() if family == "kv_cache_size_bytes"]
         return min(sizes) / pools["device"] if sizes and pools.keys() == {"device"} and pools["device"] else None
 
@@ -120,6 +127,8 @@ class Capacity:
         """All of them."""
         for (family, labels), value in self._gauges.items():
             yield Sample(family, labels, value)
+        for labels, value in self._previous.items():
+            yield Sample("kv_cache_size_previous_tokens", labels, value)
         for rank in dict.fromkeys(rank for rank, _ in self._pool_bytes):
             yield Sample("kv_cache_size_bytes", (rank,), sum(size for (each, _), size in self._pool_bytes.items() if each == rank))
         for (rank, part), processes in self._memory.items():

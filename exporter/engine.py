@@ -103,6 +103,7 @@ class Engine(SglangHandlers):
             events.AddressInUse: self._address_in_use,
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
+            events.DraftBlock: self._draft_block,
             events.PhaseFinished: self._phase_finished,
             events.DraftCaptureBegan: lambda event, head: self._begin_phase("graph_capture_draft", head),
             events.Component: self.capacity.component,
@@ -210,6 +211,11 @@ class Engine(SglangHandlers):
         if event.values.get("stats") == "off":
             self.life.hazard(events.Hazard("stats_disabled"), head)
         self._settings_changed()
+
+    def _draft_block(self, event: events.DraftBlock, head: Head) -> None:
+        self.settings.draft_block(event.drafts, event.block)
+        if event.drafts != event.block:
+            self.life.hazard(events.Hazard("draft_length_mismatch"), head)
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
         if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:

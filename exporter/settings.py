@@ -95,6 +95,10 @@ class Settings:
         if event.concurrency is not None and event.request_tokens is not None:
             self.values["max_model_len"] = f"{event.request_tokens:.0f}"
 
+    def draft_block(self, drafts: int, block: int) -> None:
+        """How many tokens the draft model makes in a step, and for how many it was trained."""
+        self.values |= {"draft_length": str(drafts), "draft_block": str(block)}
+
     def pd(self, configured_role: str | None, configured_expectation: str | None, limits: FailureLimits = DEFAULT_LIMITS) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values = self.values
@@ -133,5 +137,6 @@ class Settings:
                 yield Sample("engine_parallel_size", (dimension,), float(values[dimension]))
         if values.get("expert_parallel") == "on" and "tp" in values:  # vLLM spreads the experts over all ranks of a pipeline stage
             yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
-        if "draft_length" in values and self.method:
-            yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
+        for key, family in (("draft_length", "spec_draft_length"), ("draft_block", "spec_block_size")):
+            if key in values and self.method:
+                yield Sample(family, (self.method,), float(values[key]))

@@ -71,6 +71,13 @@ class Hazard(NamedTuple):
     detail: str = ""
 
 
+class DraftBlock(NamedTuple):
+    """Drafts a step, and the block length that the draft model was trained for."""
+
+    drafts: int
+    block: int
+
+
 class MemoryUsed(NamedTuple):
     """Device memory of one rank, by part; part of other events."""
 
@@ -425,7 +432,7 @@ class HttpResponses(NamedTuple):
 
 
 Event: TypeAlias = (
-    Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
+    Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard | DraftBlock
     | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
     | KvMoved | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
