@@ -253,7 +253,6 @@ class Engine(SglangHandlers):
 
     def _settings_changed(self) -> None:
         self.jit.ranks = self.settings.ranks
-        self.evidence.changed = True
         self._look_for_known_bad()
 
     @property

@@ -133,6 +133,7 @@ class PdEvidence:
 
     def ready(self, head: Head) -> None:
         """The engine can be used from now on: until it is, it is quiet."""
+        self.changed = True
         if self.quiet_since is None and not self.closed:
             self.quiet_since = head.time
 
