@@ -29,6 +29,7 @@ from exporter.config_errors import (
 )
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE
 
 __all__ = (
     "RESERVED_LABELS",
@@ -184,6 +185,8 @@ class SourceConfig(_Section):
     start_at: Literal["beginning", "end"] = "beginning"
     pd_role: Literal["prefill", "decode", "both", "none"] | None = None
     pd_expect: Literal["all", "mixed"] | None = None
+    pd_failed_requests: Annotated[int, Field(ge=1)] = LEAST_FAILED_REQUESTS
+    pd_failed_share: Annotated[float, Field(gt=0, le=1)] = LEAST_FAILED_SHARE
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
     engine_metrics_url: Annotated[str, AfterValidator(_metrics_url)] | None = None

@@ -17,9 +17,10 @@ from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, PdSettings, judge, uncaught_load
+from exporter.standing import Standing
+from exporter.verdict import UNCONFIGURED, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
 from parsers import events
-from parsers.header import Head
+from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 from parsers.matching import Found
 from parsers.nixl.native import EMITS
 from parsers.rules import Series, registry
@@ -42,6 +43,7 @@ class Engine(SglangHandlers):
         "settings",
         "gauges",
         "evidence",
+        "standing",
         "dropped_series",
         "seen",
         "_runtime",
@@ -57,10 +59,10 @@ class Engine(SglangHandlers):
         "witnesses",
     )
 
-    def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
-        """`pd_role` and `pd_expect` as configured for the source, None to learn the role from the log."""
+    def __init__(self, faults: Faults, digest: Digest, pair: PairSettings = UNCONFIGURED) -> None:
         self._faults = faults
-        self.pd_role, self.pd_expect = pd_role, pd_expect
+        self.pair = pair
+        """What the configuration says of the engine's part in a pair."""
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
         self.digest = digest
@@ -89,6 +91,7 @@ class Engine(SglangHandlers):
         self.gauges = IntervalGauges()
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
+        self.standing = Standing()
         self.jit.restart()
         self.witnesses.restart()
         self._observed: dict[str, str] = {}
@@ -147,6 +150,12 @@ class Engine(SglangHandlers):
             **self.gateway.handlers(),
         }
 
+    def configure(self, pair: PairSettings) -> None:
+        """Take other settings while it runs."""
+        if pair != self.pair:
+            self.pair = pair
+            self.evidence.changed = True
+
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
         """Take events in order. `arrival` is when they were written at the latest (epoch), None when reading a saved log."""
         self._runtime = runtime
@@ -156,10 +165,21 @@ class Engine(SglangHandlers):
         for event, head in found:
             try:
                 handlers[type(event)](event, head)
+                if self.evidence.changed:
+                    self._judge(head)
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
+
+    @property
+    def pd_settings(self) -> PdSettings:
+        """What the verdict needs to know of this engine."""
+        return self.settings.pd(*self.pair)
+
+    def _judge(self, head: Head) -> None:
+        self.evidence.changed = False
+        self.standing.take(judge(self.evidence, self.pd_settings, head.time), head)
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
@@ -172,13 +192,13 @@ class Engine(SglangHandlers):
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
         self._witnessed(now, log_now)
+        self._judge(Head(NOBODY, UNKNOWN_LEVEL, log_now))
 
-    def _witnessed(self, now: float | None, log_now: float | None) -> PdSettings:
+    def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
-        settings = self.settings.pd(self.pd_role, self.pd_expect)
-        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
+        settings = self.pd_settings
+        limits = Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
         self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, limits))
-        return settings
 
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
@@ -397,6 +417,7 @@ class Engine(SglangHandlers):
         connector = event.connector or self.settings.whose_handshake(head.where)
         self.counters.add("kv_transfer_failures_total", connector, event.reason)
         self.evidence.failure(event)
+        self._look_for_uncaught_loads()
         if event.loopback and event.reason == "handshake" and not self.evidence.succeeded:
             self._observed["nixl_side_channel"] = "loopback"
             self._look_for_known_bad()
@@ -414,28 +435,28 @@ class Engine(SglangHandlers):
     def _kv_expired(self, event: events.KvExpired, head: Head) -> None:
         if self._expired.is_new(event.request, head.time):
             self.counters.add("kv_expired_requests_total", event.connector)
-            self.evidence.open.expired += 1
+            self.evidence.expired()
 
     def _kv_read_late(self, event: events.KvLateRead, head: Head) -> None:
         if self._late_reads.is_new(event.request, head.time):
             self.counters.add("kv_reads_after_expiry_total", event.connector)
-            self.evidence.open.late_reads += 1
+            self.evidence.read_late()
 
     def _kv_recomputed(self, event: events.KvRecomputed, head: Head) -> None:
         self.counters.add("kv_recomputed_requests_total", by=event.requests)
         self.counters.add("kv_recomputed_tokens_total", by=event.tokens)
-        self.evidence.open.recomputed += event.requests
+        self.evidence.recomputed(event.requests)
 
     def _kv_load_failed(self, event: events.KvLoadFailed, head: Head) -> None:
         self.counters.add("kv_load_failed_requests_total", by=event.requests)
-        self.evidence.open.load_failed += event.requests
+        self.evidence.load_failed(event.requests)
 
     def _kv_load_skipped(self, event: events.KvLoadSkipped, head: Head) -> None:
         self.evidence.skipped(event, head)
         self._look_for_uncaught_loads()
 
     def _kv_params_refused(self, event: events.KvParamsRefused, head: Head) -> None:
-        self.evidence.open.params_refused += 1
+        self.evidence.params_refused()
 
     def _hybrid_kv_cache(self, event: events.HybridKvCache, head: Head) -> None:
         self.evidence.hybrid = True
@@ -447,28 +468,26 @@ class Engine(SglangHandlers):
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
         yield from self.counters.samples()
         if self._runtime in GATEWAYS:
-            yield from self.gateway.samples(log_now, mixed=self.pd_expect == "mixed")
+            yield from self.gateway.samples(log_now, mixed=self.pair.expect == "mixed")
             return
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
-        yield from self._verdict_samples(now, log_now)
+        yield from self._verdict_samples(clock, now, log_now)
         yield from self._time_samples(clock)
 
-    def _verdict_samples(self, now: float | None, log_now: float | None) -> Iterator[Sample]:
-        settings = self._witnessed(now, log_now)
-        verdict, checks = judge(self.evidence, settings, log_now)
-        for role in ROLES:
-            yield Sample("pd_role", (role,), role == settings.role)
-        for each in VERDICTS:
-            yield Sample("pd_verdict", (each,), each == verdict)
-        for check, status in checks.items():
-            for each in STATUSES:
-                yield Sample("pd_evidence", (check, each), each == status)
-        if self.evidence.witnessed.local_ratio is not None and settings.role in ("decode", "both"):
-            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), self.evidence.witnessed.local_ratio)
+    def _verdict_samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
+        self._witnessed(now, log_now)
+        settings = self.pd_settings
+        yield from self.standing.samples(self.evidence, settings, clock, log_now)
+        told = self.evidence.witnessed.local_ratio
+        if told is not None and settings.role in ("decode", "both"):
+            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), told)
+        ratio = local_prefill_ratio(self.evidence, settings, None if self.evidence.hybrid else self.capacity.bytes_per_token)
+        if ratio is not None:
+            yield Sample("pd_local_prefill_ratio", ("log",), ratio)
 
     def _time_samples(self, clock: EventClock) -> Iterator[Sample]:
         times: list[tuple[str, tuple[str, ...], Head | None]] = [

@@ -20,6 +20,7 @@ from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.state import Freezer, Thawer
 from exporter.tail import Follower, Identity, StdinFollower, identity
+from exporter.verdict import FailureLimits
 from parsers.matching import Found
 
 FORGET_SECONDS = 600.0
@@ -115,7 +116,8 @@ class FollowedSource:
         config, before = target.source, self._target
         self._target = target
         if before is None or config != before.source or target.labels != before.labels:
-            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
+            limits = FailureLimits(config.pd_failed_requests, config.pd_failed_share)
+            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config), pd_limits=limits)
             self._changed = True
         other_paths = before is not None and config.paths != before.source.paths
         start_at = config.start_at if as_configured and (before is None or other_paths) else "beginning"

@@ -10,6 +10,7 @@ from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.evidence.engine_side import Finding
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from exporter.verdict import DEFAULT_LIMITS, FailureLimits, PairSettings
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
 from parsers.resume import ResumableLog
@@ -66,7 +67,7 @@ class Source:
         """By container, as soon as a line tells."""
         self._names: dict[str, str] = {}
         """What the name of a container's sub-source ends in. Once shown, it stays."""
-        self._pd = pd_role, pd_expect
+        self._pair = PairSettings(pd_role, pd_expect)
         self._written = (year, month)
         self._files: dict[str, ResumableLog] = {}
         self._past: Counts = {}
@@ -74,17 +75,24 @@ class Source:
         self._last_arrival: float | None = None
         self._time_is_new = False
 
-    def configure(self, labels: Mapping[str, str], *, pd_role: str | None, pd_expect: str | None, zone: float | None) -> None:
+    def configure(
+        self,
+        labels: Mapping[str, str],
+        *,
+        pd_role: str | None,
+        pd_expect: str | None,
+        zone: float | None,
+        pd_limits: FailureLimits = DEFAULT_LIMITS,
+    ) -> None:
         """Take settings while it runs; `zone` is seconds east of UTC, None to learn it."""
         self.labels = dict(labels)
         self.clock.given = zone
-        self._pd = pd_role, pd_expect
+        self._pair = PairSettings(pd_role, pd_expect, pd_limits)
         for engine in self.engines.values():
-            engine.pd_role, engine.pd_expect = self._pd
+            engine.configure(self._pair)
 
     def _new_engine(self) -> Engine:
-        pd_role, pd_expect = self._pd
-        return Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+        return Engine(self.faults, self.digest, self._pair)
 
     @property
     def engine(self) -> Engine:

@@ -40,6 +40,8 @@ sources:
     start_at: end
     pd_role: decode
     pd_expect: all
+    pd_failed_requests: 3
+    pd_failed_share: 0.1
     timezone: +08:00
     labels: {pd_group: a, replica: 007}
     engine_metrics_url: http://127.0.0.1:8000/metrics
@@ -69,6 +71,8 @@ class TestLoad:
             "start_at": "end",
             "pd_role": "decode",
             "pd_expect": "all",
+            "pd_failed_requests": 3,
+            "pd_failed_share": 0.1,
             "timezone": "+08:00",
             "labels": {"pd_group": "a", "replica": "007"},
             "engine_metrics_url": "http://127.0.0.1:8000/metrics",
