@@ -93,6 +93,7 @@ class Engine(SglangHandlers):
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
             events.EngineStarted: self._started,
+            events.ContainerStarted: self._container_started,
             events.EngineSettings: self._told_settings,
             events.EngineReady: self._ready,
             events.EngineStopping: lambda event, head: self.life.stop(),
@@ -101,8 +102,9 @@ class Engine(SglangHandlers):
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
+            events.PhaseBegan: lambda event, head: self.life.startup.begin(event.phase, head),
             events.DraftCaptureBegan: lambda event, head: self._begin_phase("graph_capture_draft", head),
-            events.Component: self.capacity.component,
+            events.Component: self._component,
             events.MemoryReport: self.capacity.memory_report,
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
             events.KvCacheSize: self._kv_cache_size,
@@ -175,6 +177,10 @@ class Engine(SglangHandlers):
         self.settings.started(event)
         self._settings_changed()
 
+    def _container_started(self, event: events.ContainerStarted, head: Head) -> None:
+        if self.life.container_started():
+            self._forget()
+
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         if self.life.warmup_failed:
             return  # printed all the same, while health checks are refused
@@ -202,8 +208,14 @@ class Engine(SglangHandlers):
         if event.memory:
             self.capacity.phase_memory(event.memory, head)
 
+    def _component(self, event: events.Component, head: Head) -> None:
+        self.capacity.component(event, head)
+        if event.component == "model_runner":
+            self.life.startup.begin("load_weights", head)  # the second runner says no more before it loads
+
     def _begin_phase(self, phase: str, head: Head) -> None:
         """A phase of one process began that no line gives a duration: its end is told by another line."""
+        self.life.startup.begin(phase, head)
         if head.time is not None and len(self._phase_began) < _OPEN_PHASES:
             self._phase_began[phase, head.origin.who] = head.time
 
@@ -428,6 +440,7 @@ class Engine(SglangHandlers):
         times: list[tuple[str, tuple[str, ...], Head | None]] = [
             ("engine_start_timestamp_seconds", (), self.life.started),
             ("engine_ready_timestamp_seconds", (), self.life.ready),
+            ("engine_phase_start_timestamp_seconds", (), self.life.startup.since if self.life.state == "starting" else None),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
             *(("jit_last_event_timestamp_seconds", labels, head) for labels, head in self.jit.last.items()),
         ]

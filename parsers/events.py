@@ -23,6 +23,10 @@ class EngineStarted(NamedTuple):
     """Whether settings that are absent are known to be unset."""
 
 
+class ContainerStarted(NamedTuple):
+    """The log of another container begins, by its place: whatever it runs is a new process."""
+
+
 class EngineSettings(NamedTuple):
     """Settings as the engine states them; `complete` when absent ones are known to be unset (the argument line)."""
 
@@ -85,6 +89,12 @@ class PhaseFinished(NamedTuple):
     seconds: float | None
     memory: MemoryUsed | None = None
     compile_seconds: float | None = None
+
+
+class PhaseBegan(NamedTuple):
+    """A start-up phase of one rank began; the process may have begun it already."""
+
+    phase: str
 
 
 class StartupTimings(NamedTuple):
@@ -430,7 +440,7 @@ Event: TypeAlias = (
     | KvMoved | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
-    | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
+    | WarmupFailed | ContainerStarted | PhaseBegan | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
     | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate
 )  # fmt: skip
 
