@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -26,6 +27,7 @@ from exporter.config_errors import (
     fault_of,
     faults_across,
 )
+from exporter.durations import seconds_of
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
 
@@ -170,6 +172,7 @@ class SourceConfig(_Section):
     pd_role: Literal["prefill", "decode", "both", "none"] | None = None
     pd_expect: Literal["all", "mixed"] | None = None
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
+    warmup_grace: Annotated[float, BeforeValidator(seconds_of)] = 600.0
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
 
     @property
@@ -220,12 +223,12 @@ def from_flags(
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
-    source_defaults: Mapping[str, str | None] | None = None,
+    source_defaults: Mapping[str, str | float | None] | None = None,
 ) -> Config:
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and name with one log). None is not given.
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, and name with one log). None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
     if settings and not logs:

@@ -9,6 +9,7 @@ from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.faults import Faults
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
+from exporter.jit_incidents import PERIODS, JitIncidents
 from exporter.known_bad import matches, version_of
 from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
@@ -35,6 +36,7 @@ class Engine(SglangHandlers):
         "counters",
         "life",
         "jit",
+        "jit_incidents",
         "capacity",
         "settings",
         "gauges",
@@ -60,7 +62,8 @@ class Engine(SglangHandlers):
         self.counters = Counters()
         self.digest = digest
         self.life = LifeCycle(self.counters, self.digest)
-        self.jit = JitLedger(self.counters)
+        self.jit_incidents = JitIncidents(self.counters, self.life)
+        self.jit = JitLedger(self.counters, self.jit_incidents)
         self.capacity = Capacity()
         self.dropped_series = 0
         self.seen = False
@@ -163,6 +166,7 @@ class Engine(SglangHandlers):
         emits = [series for rule in registry() if rule.runtime in (self._runtime, "") for series in rule.emits]
         emits += [Series("http_responses_total", {"code": code}) for code in ("2xx", "3xx", "4xx", "5xx")]
         emits += [Series("jit_observed_total", {"seen_by": "log", "phase": phase}) for phase in ("startup", "serving")]
+        emits += [Series("jit_incidents_total", {"period": period}) for period in PERIODS]
         emits += [Series("config_hazards_total", {"kind": kind}) for kind in (KNOWN_BAD, LOG_LEVEL_TOO_HIGH)]
         for series in (*emits, *EMITS):
             printed = not series.since or (version_of(version) or (0, 0)) >= (version_of(series.since) or (0, 0))
@@ -419,6 +423,7 @@ class Engine(SglangHandlers):
         yield from self.counters.samples()
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
+        yield from self.jit_incidents.samples(log_now)
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
@@ -443,6 +448,7 @@ class Engine(SglangHandlers):
             ("engine_phase_start_timestamp_seconds", (), self.life.startup.since if self.life.state == "starting" else None),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
             *(("jit_last_event_timestamp_seconds", labels, head) for labels, head in self.jit.last.items()),
+            *(("jit_incident_timestamp_seconds", (period,), head) for period, head in self.jit_incidents.last.items()),
         ]
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:

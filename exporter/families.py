@@ -116,6 +116,13 @@ FAMILIES: dict[str, Family] = {
     "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
     "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
+    "jit_incidents_total": _counter(
+        "period",
+        "Bursts of compiles while the engine served: those less than 60 s apart are one. period warmup_grace until the configured time after "
+        "ready, in which users may still warm it up, service after it, and always where neither the start nor the ready line was seen.",
+    ),
+    "jit_incident_timestamp_seconds": _gauge("period", "When the last compile of these bursts was told."),
+    "engine_in_warmup_grace": _gauge("", "1 while an engine that is ready may still be warmed up by its users, 0 after that."),
     "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
     # -- speculative decoding
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),

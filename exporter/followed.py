@@ -116,7 +116,9 @@ class FollowedSource:
         config, before = target.source, self._target
         self._target = target
         if before is None or config != before.source or target.labels != before.labels:
-            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
+            self.source.configure(
+                target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config), warmup_grace=config.warmup_grace
+            )
             self._changed = True
         other_paths = before is not None and config.paths != before.source.paths
         start_at = config.start_at if as_configured and (before is None or other_paths) else "beginning"

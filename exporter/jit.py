@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.counters import FOLD_SECONDS, Counters, Fold, Folds, Sample
+from exporter.jit_incidents import JitIncidents
 from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileTook
 from parsers.header import Head
 
@@ -30,8 +31,8 @@ class JitLedger:
 
     STATE = ("ranks", "last", "_folds", "_open", "_announced", "_untimed")
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, counters: Counters, incidents: JitIncidents) -> None:
+        self._counters, self._incidents = counters, incidents
         self._folds = Folds()
         self._open: dict[tuple[str, str, str, str], deque[OpenCompile]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
@@ -153,6 +154,8 @@ class JitLedger:
             fold.counted, fold.phase = True, phase
             self._counters.add("jit_events_total", backend, event, phase)
             self.last[backend, phase] = head
+            if phase == "serving":
+                self._incidents.compiled(head)
             if backend == "inductor" and event == "compile":
                 self._counters.add("compile_cache_total", backend, "miss")
 

@@ -9,6 +9,7 @@ from exporter.counters import Digest, Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from exporter.jit_incidents import WARMUP_GRACE_SECONDS
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
 from parsers.resume import ResumableLog
@@ -48,6 +49,7 @@ class Source:
         month: int = 12,
         pd_role: str | None = None,
         pd_expect: str | None = None,
+        warmup_grace: float = WARMUP_GRACE_SECONDS,
         labels: Mapping[str, str] | None = None,
     ) -> None:
         """`year` and `month` are those of the last line, for headers without a year; `labels` are static."""
@@ -66,6 +68,7 @@ class Source:
         self._names: dict[str, str] = {}
         """What the name of a container's sub-source ends in. Once shown, it stays."""
         self._pd = pd_role, pd_expect
+        self._warmup_grace = warmup_grace
         self._written = (year, month)
         self._files: dict[str, ResumableLog] = {}
         self._past: Counts = {}
@@ -73,17 +76,22 @@ class Source:
         self._last_arrival: float | None = None
         self._time_is_new = False
 
-    def configure(self, labels: Mapping[str, str], *, pd_role: str | None, pd_expect: str | None, zone: float | None) -> None:
+    def configure(
+        self, labels: Mapping[str, str], *, pd_role: str | None, pd_expect: str | None, zone: float | None, warmup_grace: float
+    ) -> None:
         """Take settings while it runs; `zone` is seconds east of UTC, None to learn it."""
         self.labels = dict(labels)
         self.clock.given = zone
-        self._pd = pd_role, pd_expect
+        self._pd, self._warmup_grace = (pd_role, pd_expect), warmup_grace
         for engine in self.engines.values():
             engine.pd_role, engine.pd_expect = self._pd
+            engine.jit_incidents.grace_seconds = warmup_grace
 
     def _new_engine(self) -> Engine:
         pd_role, pd_expect = self._pd
-        return Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+        engine = Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+        engine.jit_incidents.grace_seconds = self._warmup_grace
+        return engine
 
     @property
     def engine(self) -> Engine:
