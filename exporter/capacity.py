@@ -105,6 +105,11 @@ class Capacity:
         """A rank passed the check with a remote engine."""
         self._compatible_ranks.setdefault(connector, set()).add(head.origin.who)
 
+    def pools(self) -> dict[str, float]:
+        """Tokens by engine and pool."""
+        sizes = {labels: tokens for (family, labels), tokens in self._gauges.items() if family == "kv_cache_size_tokens"}
+        return {f"dp_rank {dp_rank}, {pool}": tokens for (dp_rank, pool), tokens in sizes.items()}
+
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
         return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))

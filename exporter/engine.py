@@ -7,6 +7,7 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.faults import Faults
+from exporter.history import History, Portrait
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
 from exporter.jit_incidents import PERIODS, JitIncidents
@@ -15,12 +16,13 @@ from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import ROLES, STATUSES, VERDICTS, judge, uncaught_load
+from exporter.verdict import ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge, uncaught_load
 from parsers import events
 from parsers.header import Head
 from parsers.matching import Found
 from parsers.nixl.native import EMITS
 from parsers.rules import Series, registry
+from parsers.units import label
 
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
@@ -41,6 +43,7 @@ class Engine(SglangHandlers):
         "settings",
         "gauges",
         "evidence",
+        "history",
         "dropped_series",
         "seen",
         "_runtime",
@@ -65,6 +68,7 @@ class Engine(SglangHandlers):
         self.jit_incidents = JitIncidents(self.counters, self.life)
         self.jit = JitLedger(self.counters, self.jit_incidents)
         self.capacity = Capacity()
+        self.history = History()
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
@@ -76,7 +80,7 @@ class Engine(SglangHandlers):
         self._spec_counters = [family(f"spec_{name}_total") for name in ("accepted_tokens", "draft_tokens", "drafts")]
         self._transfer_counters = [family(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds")]
         self._response_counter = family("http_responses_total")
-        self._handlers = self._make_handlers()
+        self._handlers = self.history.noting(self._make_handlers(), lambda: self.life.phase)
 
     def _forget(self) -> None:
         """Another process takes the place of the one before: only counters go on."""
@@ -176,14 +180,24 @@ class Engine(SglangHandlers):
     # -- settings and start-up -----------------------------------------------------------------------------------------
 
     def _started(self, event: events.EngineStarted, head: Head) -> None:
+        before = self.portrait()
         if self.life.begin(event, head):
+            self.history.ended(before)
             self._forget()
         self.settings.started(event)
         self._settings_changed()
 
     def _container_started(self, event: events.ContainerStarted, head: Head) -> None:
+        before = self.portrait()
         if self.life.container_started():
+            self.history.ended(before)
             self._forget()
+
+    def portrait(self) -> Portrait:
+        """The process as it is now, for comparing it with others."""
+        settings = {key: label(value) for key, value in self.settings.values.items() if key != "version"}
+        version = self.settings.values.get("version", "")
+        return Portrait(version, settings, self.capacity.pools(), self.life.phase_seconds(), self.life.state)
 
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         if self.life.warmup_failed:
@@ -430,9 +444,19 @@ class Engine(SglangHandlers):
         yield from self._verdict_samples(log_now)
         yield from self._time_samples(clock)
 
+    @property
+    def pd_settings(self) -> PdSettings:
+        """Its part in a pair."""
+        return self.settings.pd(self.pd_role, self.pd_expect)
+
+    def judgement(self, log_now: float | None) -> tuple[Judgement, dict[str, float | None]]:
+        """The verdict with its checks, and since when (by the log's clock) `verdict` and each check have been so."""
+        judgement = judge(self.evidence, self.pd_settings, log_now)
+        return judgement, self.history.judged({"verdict": judgement.verdict, **judgement.checks}, log_now)
+
     def _verdict_samples(self, log_now: float | None) -> Iterator[Sample]:
-        settings = self.settings.pd(self.pd_role, self.pd_expect)
-        verdict, checks = judge(self.evidence, settings, log_now)
+        settings = self.pd_settings
+        (verdict, checks), _ = self.judgement(log_now)
         for role in ROLES:
             yield Sample("pd_role", (role,), role == settings.role)
         for each in VERDICTS:

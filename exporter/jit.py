@@ -26,6 +26,14 @@ class OpenCompile(NamedTuple):
     phase: str
 
 
+class Compiling(NamedTuple):
+    """A kernel that one process compiles."""
+
+    backend: str
+    kernel: str
+    began: float
+
+
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
@@ -136,15 +144,19 @@ class JitLedger:
             fold.counted = True
             self._counters.add("compile_cache_total", event.backend, event.result)
 
-    def samples(self, now: float | None) -> Iterator[Sample]:
+    def open(self, now: float | None) -> list[Compiling]:
         """What compiles at this moment; `now` is by the log's clock."""
-        running: dict[str, set[str]] = {}
-        for (backend, event, kernel, _), waiting in self._open.items():
-            mine = running.setdefault(backend, set())
-            if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting):
-                mine.add(f"{event} {kernel}")
-        for backend in sorted({backend for backend, _ in self.last} | running.keys()):
-            yield Sample("jit_in_progress", (backend,), len(running.get(backend, ())))
+        return [
+            Compiling(backend, f"{event} {kernel}", waiting[0].began)
+            for (backend, event, kernel, _), waiting in self._open.items()
+            if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting)
+        ]
+
+    def samples(self, now: float | None) -> Iterator[Sample]:
+        """How many kernels of each backend compile; the ranks of one are one."""
+        running = {(each.backend, each.kernel) for each in self.open(now)}
+        for backend in sorted({backend for backend, _ in self.last} | {backend for backend, *_ in self._open}):
+            yield Sample("jit_in_progress", (backend,), sum(backend == each for each, _ in running))
 
     def _sighting(self, phase: str) -> None:
         self._counters.add("jit_observed_total", "log", phase)

@@ -37,6 +37,10 @@ class JitIncidents:
             self._counters.add("jit_incidents_total", period)
         self.last[period] = head
 
+    def is_recent(self, now: float | None) -> bool:
+        """Whether a burst may go on."""
+        return now is not None and any(now - (head.time or 0.0) <= BURST_SECONDS for head in self.last.values())
+
     def _is_warming_up(self, now: float | None) -> bool:
         """Whether the engine is not ready yet or has become so just now. One whose start nobody saw may serve for days."""
         life = self._life

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import NamedTuple
 
 from exporter.clock import EventClock
 from exporter.counters import Digest, Sample
@@ -19,6 +20,14 @@ _LINES_OF_NOBODY = 1000
 
 _BARE = "bare"
 """The suffix of an engine without a container's name beside others that have one."""
+
+
+class NamedEngine(NamedTuple):
+    """An engine by the name that its series have as `source`."""
+
+    name: str
+    runtime: str
+    engine: Engine
 
 
 class Source:
@@ -184,18 +193,28 @@ class Source:
         if log := self._files.pop(file, None):
             self._past = added(self._past, log.log.counts())
 
-    def _log_time(self, now: float | None) -> float | None:
+    def log_time(self, now: float | None) -> float | None:
         """The time by the log's clock: the last that it printed, and what has passed since that was written."""
         if self._last_time is None or now is None or self._last_arrival is None:
             return self._last_time
         return self._last_time + max(0.0, now - self._last_arrival)
+
+    def named_engines(self) -> list[NamedEngine]:
+        """The engines that there are; the one that is expected while none has said a word."""
+        self._name_engines()
+        return [
+            NamedEngine(
+                f"{self.name}/{suffix}" if suffix else self.name, self._runtimes.get(container, UNKNOWN_RUNTIME), self.engines[container]
+            )
+            for container, suffix in self._names.items()
+        ] or [NamedEngine(self.name, self.runtime, self._new_engine())]
 
     def snapshots(self, now: float | None) -> list[SourceSnapshot]:
         """All series, by name. `now` (epoch) expires gauges of periodic lines, None keeps them."""
         found = [SourceSnapshot(self.name, self.runtime, self.labels, self.samples(now))]
         for container, suffix in self._names.items():
             if suffix:
-                samples = self.engines[container].samples(self.clock, now, self._log_time(now))
+                samples = self.engines[container].samples(self.clock, now, self.log_time(now))
                 found.append(SourceSnapshot(f"{self.name}/{suffix}", self._runtimes.get(container, UNKNOWN_RUNTIME), self.labels, samples))
         return found
 
@@ -211,7 +230,7 @@ class Source:
         yield from lines
         for container, suffix in self._names.items():
             if not suffix:
-                yield from self.engines[container].samples(self.clock, now, self._log_time(now))
+                yield from self.engines[container].samples(self.clock, now, self.log_time(now))
 
     def _name_engines(self) -> None:
         """The only engine needs no suffix."""

@@ -1,0 +1,172 @@
+"""What an engine went through: its last events, the kernels that it compiled while serving, and how it was before its last start."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from exporter.clock import EventClock
+from parsers import events
+from parsers.events import PRIVATE_FIELDS
+from parsers.header import NOBODY, Head
+from parsers.units import label
+
+EVENTS_LIMIT: Final = 100
+KERNELS_LIMIT: Final = 64
+
+_BURST_SECONDS = 60.0
+"""The same event within this time is one entry that counts."""
+
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NOTED: tuple[type[Any], ...] = (
+    events.EngineStarted, events.ContainerStarted, events.EngineReady, events.WarmupFailed, events.EngineStopping, events.EngineFailure,
+    events.AddressInUse, events.UncaughtException, events.Hazard, events.HealthCheckFailed, events.Retracted,
+    events.Compiled, events.CompiledLate, events.CompileBegan, events.CompileEnded,
+    events.KvTransferFailure, events.KvRoomFailed, events.KvCompatibility, events.KvPeerChanged, events.KvParamsRefused, events.KvExpired,
+    events.KvLateRead, events.KvRecomputed, events.KvLoadFailed, events.KvLoadSkipped, events.TransportError,
+)  # fmt: skip
+"""Not what is periodic, nor what the state of the engine tells as well."""
+
+Handler = Callable[[Any, Head], None]
+
+
+class Moment(NamedTuple):
+    """When something was told, for a clock that may learn the zone later."""
+
+    time: float | None
+    wrapped_time: str | None
+
+    def epoch(self, clock: EventClock) -> float | None:
+        """Seconds since the epoch."""
+        return clock.epoch(Head(NOBODY, "", self.time, wrapped_time=self.wrapped_time))
+
+
+@dataclass(slots=True)
+class Noted:
+    """An event in words of ours, as JSON, when it was told first and last, and how often. Numbers are for the metrics."""
+
+    text: str
+    first: Moment
+    last: Moment
+    count: int = 1
+
+    def public(self) -> dict[str, str | bool]:
+        """What `public` gave."""
+        words: dict[str, str | bool] = json.loads(self.text)
+        return words
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A kernel that was compiled while the engine served."""
+
+    backend: str
+    event: str
+    name: str
+    last: Moment
+    count: int = 1
+
+
+class Portrait(NamedTuple):
+    """What one engine process was, for comparing it with the next."""
+
+    version: str
+    settings: dict[str, str]
+    pools: dict[str, float]
+    """Tokens by engine and pool."""
+    phases: dict[str, float]
+    state: str
+
+
+class History:
+    """Bounded in all it keeps, and without a word of a user."""
+
+    STATE = ("events", "kernels", "before", "since")
+
+    def __init__(self) -> None:
+        self.events: deque[Noted] = deque(maxlen=EVENTS_LIMIT)
+        self.kernels: deque[Kernel] = deque(maxlen=KERNELS_LIMIT)
+        self.before: Portrait | None = None
+        """The process before; of what it did not live to tell, the one before that."""
+        self.since: dict[str, tuple[str, float | None]] = {}
+        """Of the verdict and each check, what it was when looked at last, and since when by the log's clock."""
+
+    def noting(self, handlers: Mapping[type[object], Handler], phase: Callable[[], str]) -> dict[type[object], Handler]:
+        """The handlers, of which those of events worth a note take one; `phase` is that of a compile without further word."""
+
+        def noting(handle: Handler) -> Handler:
+            def note_and_handle(event: Any, head: Head) -> None:
+                self._note(event, Moment(head.time, head.wrapped_time))
+                if name := getattr(event, "kernel", ""):
+                    serving = getattr(event, "serving", False) or phase() == "serving"
+                    if serving and not isinstance(event, events.CompileBegan):
+                        self._compiled(event.backend, event.event, label(name), Moment(head.time, head.wrapped_time))
+                handle(event, head)
+
+            return note_and_handle
+
+        return {kind: noting(handle) if kind in _NOTED else handle for kind, handle in handlers.items()}
+
+    def _note(self, event: Any, now: Moment) -> None:
+        text = json.dumps(public(event))
+        for noted in reversed(self.events):
+            if noted.text == text:
+                if abs((now.time or 0.0) - (noted.last.time or 0.0)) <= _BURST_SECONDS:
+                    noted.last, noted.count = now, noted.count + 1
+                    return
+                break
+        self.events.append(Noted(text, now, now))
+
+    def _compiled(self, backend: str, event: str, name: str, now: Moment) -> None:
+        for kernel in self.kernels:
+            if (kernel.backend, kernel.event, kernel.name) == (backend, event, name):
+                kernel.last, kernel.count = now, kernel.count + 1
+                return
+        self.kernels.append(Kernel(backend, event, name, now))
+
+    def judged(self, statuses: Mapping[str, str], now: float | None) -> dict[str, float | None]:
+        """Since when each of these has been what it is, as far as somebody looked."""
+        for name, status in statuses.items():
+            if self.since.get(name, ("", None))[0] != status:
+                self.since[name] = (status, now)
+        return {name: since for name, (_, since) in self.since.items()}
+
+    def ended(self, portrait: Portrait) -> None:
+        """Another process takes the place of the one that was so."""
+        before = self.before
+        if before:
+            portrait = portrait._replace(
+                version=portrait.version or before.version,
+                settings=portrait.settings or before.settings,
+                pools=portrait.pools or before.pools,
+                phases=portrait.phases or before.phases,
+            )
+        self.before = portrait
+
+    def changes(self, now: Portrait) -> dict[str, Any] | None:
+        """What is known to be another than in the process before; None without one."""
+        before = self.before
+        if not before:
+            return None
+        differs = {
+            "version": _differences({"version": before.version}, {"version": now.version}).get("version"),
+            "settings": _differences(before.settings, now.settings),
+            "kv_cache_size_tokens": _differences(before.pools, now.pools),
+        }
+        return {key: value for key, value in differs.items() if value}
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what both tell: a start that has not come so far yet has lost nothing."""
+    both = sorted(key for key in before.keys() & now.keys() if before[key] and now[key])
+    return {key: {"before": before[key], "now": now[key]} for key in both if before[key] != now[key]}
+
+
+def public(event: Any) -> dict[str, str | bool]:
+    """An event's name and those words of its that come from a small set."""
+    words = {key: value for key, value in event._asdict().items() if isinstance(value, str | bool) and key not in PRIVATE_FIELDS}
+    words.pop("kernel", None)
+    plain = {key: label(value) if isinstance(value, str) else value for key, value in words.items()}
+    return {"event": _WORD_START.sub("_", type(event).__name__).lower(), **plain}
