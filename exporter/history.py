@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from exporter.clock import EventClock
@@ -19,6 +20,7 @@ KERNELS_LIMIT: Final = 64
 _BURST_SECONDS = 60.0
 """The same event within this time is one entry that counts."""
 
+_WORDS = frozenset({str, bool})
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTED: tuple[type[Any], ...] = (
     events.EngineStarted, events.ContainerStarted, events.EngineReady, events.WarmupFailed, events.EngineStopping, events.EngineFailure,
@@ -28,6 +30,8 @@ _NOTED: tuple[type[Any], ...] = (
     events.KvLateRead, events.KvRecomputed, events.KvLoadFailed, events.KvLoadSkipped, events.TransportError,
 )  # fmt: skip
 """Not what is periodic, nor what the state of the engine tells as well."""
+
+_PUBLIC_FIELDS = {kind: tuple(name for name in kind._fields if name not in PRIVATE_FIELDS and name != "kernel") for kind in _NOTED}
 
 Handler = Callable[[Any, Head], None]
 
@@ -53,7 +57,7 @@ class Noted:
     count: int = 1
 
     def public(self) -> dict[str, str | bool]:
-        """What `public` gave."""
+        """What `text_of` put together."""
         words: dict[str, str | bool] = json.loads(self.text)
         return words
 
@@ -110,7 +114,7 @@ class History:
         return {kind: noting(handle) if kind in _NOTED else handle for kind, handle in handlers.items()}
 
     def _note(self, event: Any, now: Moment) -> None:
-        text = json.dumps(public(event))
+        text = text_of(event)
         for noted in reversed(self.events):
             if noted.text == text:
                 if abs((now.time or 0.0) - (noted.last.time or 0.0)) <= _BURST_SECONDS:
@@ -164,9 +168,13 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     return {key: {"before": before[key], "now": now[key]} for key in both if before[key] != now[key]}
 
 
-def public(event: Any) -> dict[str, str | bool]:
-    """An event's name and those words of its that come from a small set."""
-    words = {key: value for key, value in event._asdict().items() if isinstance(value, str | bool) and key not in PRIVATE_FIELDS}
-    words.pop("kernel", None)
-    plain = {key: label(value) if isinstance(value, str) else value for key, value in words.items()}
-    return {"event": _WORD_START.sub("_", type(event).__name__).lower(), **plain}
+def text_of(event: Any) -> str:
+    """An event's name and those words of its that come from a small set, as JSON. Many lines tell the same, and it is made once."""
+    kind = type(event)
+    return _text(kind.__name__, tuple([(name, word) for name in _PUBLIC_FIELDS[kind] if type(word := getattr(event, name)) in _WORDS]))
+
+
+@lru_cache(512)
+def _text(name: str, words: tuple[tuple[str, str | bool], ...]) -> str:
+    plain = {key: label(word) if isinstance(word, str) else word for key, word in words}
+    return json.dumps({"event": _WORD_START.sub("_", name).lower(), **plain})

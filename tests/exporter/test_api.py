@@ -10,6 +10,8 @@ from exporter.history import EVENTS_LIMIT, KERNELS_LIMIT
 from exporter.source import Source
 from exporter.status import Engines, View, unread
 from exporter.web import make_app
+from tests.conftest import DATA
+from tests.test_goldens import LOGS
 
 from .conftest import (
     CORE,
@@ -421,6 +423,18 @@ def test_page_says_what_matters(lines: list[str], words: list[str]) -> None:
     text = asking(read(*lines).source).get("/").text
 
     assert [] == [word for word in words if word not in text]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_every_real_log_has_all_answers(name: str) -> None:
+    """Whatever is known of an engine, and whatever not."""
+    source = Source("log", year=YEAR)
+    data = (DATA / f"{name}.log").read_bytes()
+    for part in (data[: len(data) // 3], data[len(data) // 3 :]):
+        source.feed(part)
+        client = asking(source)
+        assert {200} == {client.get(path).status_code for path in PATHS[:-1]}
+        assert client.get(PATHS[-1]).status_code in (200, 503)
 
 
 def test_answers_are_json_whatever_the_engine_says() -> None:
