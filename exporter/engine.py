@@ -7,7 +7,8 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.faults import Faults
-from exporter.history import History, Portrait
+from exporter.gateway import GATEWAYS, Gateway, series_of
+from exporter.history import Portrait
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
 from exporter.jit_incidents import PERIODS, JitIncidents
@@ -38,12 +39,10 @@ class Engine(SglangHandlers):
         "counters",
         "life",
         "jit",
-        "jit_incidents",
         "capacity",
         "settings",
         "gauges",
         "evidence",
-        "history",
         "dropped_series",
         "seen",
         "_runtime",
@@ -55,6 +54,7 @@ class Engine(SglangHandlers):
         "_answered_since_ready",
         "_phase_began",
         "_told",
+        "gateway",
     )
 
     def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
@@ -65,10 +65,9 @@ class Engine(SglangHandlers):
         self.counters = Counters()
         self.digest = digest
         self.life = LifeCycle(self.counters, self.digest)
-        self.jit_incidents = JitIncidents(self.counters, self.life)
-        self.jit = JitLedger(self.counters, self.jit_incidents)
+        self.jit = JitLedger(self.counters, JitIncidents(self.counters, self.life))
         self.capacity = Capacity()
-        self.history = History()
+        self.gateway = Gateway(self.counters, self.digest)
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
@@ -80,7 +79,7 @@ class Engine(SglangHandlers):
         self._spec_counters = [family(f"spec_{name}_total") for name in ("accepted_tokens", "draft_tokens", "drafts")]
         self._transfer_counters = [family(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds")]
         self._response_counter = family("http_responses_total")
-        self._handlers = self.history.noting(self._make_handlers(), lambda: self.life.phase)
+        self._handlers = self.life.history.noting(self._make_handlers())
 
     def _forget(self) -> None:
         """Another process takes the place of the one before: only counters go on."""
@@ -116,6 +115,7 @@ class Engine(SglangHandlers):
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
             events.KvCacheSize: self._kv_cache_size,
             events.KvTransferPlan: self.capacity.kv_transfer_plan,
+            events.KvTransports: self.capacity.kv_transports,
             events.IntervalStats: self._interval,
             events.PrefixHits: lambda event, head: self.gauges.prefix_hits(event),
             events.SpecInterval: self._spec_interval,
@@ -138,10 +138,13 @@ class Engine(SglangHandlers):
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
             events.CompileBegan: self._compile_began,
             events.CompileEnded: self._compile_ended,
+            events.CompileFailed: self.jit.failed,
+            events.CompilerSeen: lambda event, head: self.jit.seen(self.life.phase),
             events.CompileTook: self.jit.took,
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,
             **self._sglang_handlers(),
+            **self.gateway.handlers(),
         }
 
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
@@ -161,6 +164,11 @@ class Engine(SglangHandlers):
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
         if self._runtime == UNKNOWN_RUNTIME:
+            return
+        if self._runtime in GATEWAYS:
+            for series in () if self._born else series_of(self._runtime):
+                self.counters.create(series.family, series.labels)
+            self._born = {"runtime": self._runtime}
             return
         connector, version = self.settings.connector, self.settings.values.get("version", "")
         known = {"dp_rank": "0", "connector": connector, "method": self.settings.method, "version": version}
@@ -182,7 +190,7 @@ class Engine(SglangHandlers):
     def _started(self, event: events.EngineStarted, head: Head) -> None:
         before = self.portrait()
         if self.life.begin(event, head):
-            self.history.ended(before)
+            self.life.history.ended(before)
             self._forget()
         self.settings.started(event)
         self._settings_changed()
@@ -190,7 +198,7 @@ class Engine(SglangHandlers):
     def _container_started(self, event: events.ContainerStarted, head: Head) -> None:
         before = self.portrait()
         if self.life.container_started():
-            self.history.ended(before)
+            self.life.history.ended(before)
             self._forget()
 
     def portrait(self) -> Portrait:
@@ -217,14 +225,16 @@ class Engine(SglangHandlers):
         self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
+        self.jit.goes_on(head)
         if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:
             self.jit.compiled(events.Compiled("cudagraph", "capture", event.phase, event.seconds), head, "serving")
             return
-        self.life.finished(event, head)
+        self.life.finished(event, head, alone=self.settings.alone)
         if event.phase == "graph_capture":
             self._end_phase("graph_capture_draft", head)
+        self.capacity.free_memory(event.free, head)
         if event.memory:
-            self.capacity.phase_memory(event.memory, head)
+            self.capacity.phase_memory(event.memory, head, alone=self.settings.alone)
 
     def _component(self, event: events.Component, head: Head) -> None:
         self.capacity.component(event, head)
@@ -240,7 +250,7 @@ class Engine(SglangHandlers):
     def _end_phase(self, phase: str, head: Head) -> None:
         began = self._phase_began.pop((phase, head.origin.who), None)
         if began is not None and head.time is not None and head.time >= began:
-            self.life.finished(events.PhaseFinished(phase, head.time - began), head)
+            self.life.finished(events.PhaseFinished(phase, head.time - began), head, alone=self.settings.alone)
 
     def _compile_began(self, event: events.CompileBegan, head: Head) -> None:
         self.jit.began(event, head, self.life.phase)
@@ -435,9 +445,12 @@ class Engine(SglangHandlers):
     def samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
         yield from self.counters.samples()
+        if self._runtime in GATEWAYS:
+            yield from self.gateway.samples(log_now, mixed=self.pd_expect == "mixed")
+            return
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
-        yield from self.jit_incidents.samples(log_now)
+        yield from self.jit.incidents.samples(log_now)
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
@@ -452,7 +465,7 @@ class Engine(SglangHandlers):
     def judgement(self, log_now: float | None) -> tuple[Judgement, dict[str, float | None]]:
         """The verdict with its checks, and since when (by the log's clock) `verdict` and each check have been so."""
         judgement = judge(self.evidence, self.pd_settings, log_now)
-        return judgement, self.history.judged({"verdict": judgement.verdict, **judgement.checks}, log_now)
+        return judgement, self.life.history.judged({"verdict": judgement.verdict, **judgement.checks}, log_now)
 
     def _verdict_samples(self, log_now: float | None) -> Iterator[Sample]:
         settings = self.pd_settings
@@ -472,7 +485,7 @@ class Engine(SglangHandlers):
             ("engine_phase_start_timestamp_seconds", (), self.life.startup.since if self.life.state == "starting" else None),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
             *(("jit_last_event_timestamp_seconds", labels, head) for labels, head in self.jit.last.items()),
-            *(("jit_incident_timestamp_seconds", (period,), head) for period, head in self.jit_incidents.last.items()),
+            *(("jit_incident_timestamp_seconds", (period,), head) for period, head in self.jit.incidents.last.items()),
         ]
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:

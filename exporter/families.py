@@ -64,7 +64,7 @@ FAMILIES: dict[str, Family] = {
         "", "When the current engine process became ready; the first traffic where engine_ready_observed is 0."
     ),
     "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
-    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start."),
+    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start; free is what was left in the end."),
     "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
     "config_hazards_total": _counter("kind", "Sightings of settings that are known to hurt, told once for all processes."),
     "config_hazard_active": _gauge("kind", "1 while the current engine process has this hazard."),
@@ -91,7 +91,10 @@ FAMILIES: dict[str, Family] = {
     "requests_preempted_total": _counter(
         "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
     ),
-    "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
+    "http_responses_total": _counter(
+        "code",
+        "Access lines by class of status code, without probes, scrapes and model listings; of AIBrix's gateway its errors and the answers with usage.",
+    ),
     "prompt_tokens_per_second": _gauge(
         "dp_rank",
         "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before; "
@@ -123,7 +126,10 @@ FAMILIES: dict[str, Family] = {
     ),
     "jit_incident_timestamp_seconds": _gauge("period", "When the last compile of these bursts was told."),
     "engine_in_warmup_grace": _gauge("", "1 while an engine that is ready may still be warmed up by its users, 0 after that."),
-    "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
+    "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
+    "compile_cache_total": _counter(
+        "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."
+    ),
     # -- speculative decoding
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
     "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),
@@ -132,6 +138,20 @@ FAMILIES: dict[str, Family] = {
     "spec_acceptance_ratio": _gauge("dp_rank method", "Accepted over drafted tokens in the last interval."),
     "spec_position_acceptance_ratio": _gauge("dp_rank method position", "Acceptance by draft position (from 0) in the last interval."),
     "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
+    "spec_block_size": _gauge(
+        "method", "Draft tokens that the draft model was trained for; SGLang says so when they are not the configured ones."
+    ),
+    "spec_cap_length": _gauge(
+        "dp_rank method", "Mean tokens a step that DSpark's confidence let SGLang verify in the last interval, bonus token included."
+    ),
+    "spec_block_acceptance_length": _gauge(
+        "dp_rank method",
+        "Mean tokens a step in the last interval if DSpark had verified whole blocks, bonus token included (SGLang's cap-accept mode).",
+    ),
+    "spec_uncapped_acceptance_length": _gauge(
+        "dp_rank method stat",
+        "SGLang's estimate of the same where blocks are cut, since the engine's start: its bounds (low, high) and their middle.",
+    ),
     # -- KV transfer
     "kv_transfers_total": _counter(
         "dp_rank connector",
@@ -163,6 +183,10 @@ FAMILIES: dict[str, Family] = {
     "kv_compatibility_checks_total": _counter("connector result", "Compatibility checks of ranks with a remote engine."),
     "kv_compatible_ranks": _gauge("connector", "Distinct local ranks whose check passed since the engine started."),
     "kv_transfer_plan_info": _gauge("local_tp remote_tp tp_ratio", "How local ranks map to those of the remote engine."),
+    "kv_transport_info": _gauge(
+        "transport",
+        "Transports by which UCX reaches the memory of the peer connected last, printed at UCX_LOG_LEVEL=info only: what may carry KV. tcp is no RDMA.",
+    ),
     "transport_errors_total": _counter("library", "Native ERROR records of transport libraries, and exceptions by them, each one."),
     "kv_expired_requests_total": _counter("connector", "Distinct requests whose blocks prefill freed unfetched."),
     "kv_reads_after_expiry_total": _counter(
@@ -172,7 +196,27 @@ FAMILIES: dict[str, Family] = {
         "", "Requests that the scheduler said it computes again after a failed KV load (vLLM to 0.31)."
     ),
     "kv_recomputed_tokens_total": _counter("", "Tokens of these requests."),
-    "kv_load_failed_requests_total": _counter("", "Requests that the scheduler failed because their KV could not be loaded."),
+    "kv_load_failed_requests_total": _counter(
+        "", "Requests that the scheduler failed because their KV could not be loaded, or was another request's."
+    ),
+    # -- gateways
+    "gateway_pd_routes_total": _counter(
+        "route",
+        "Decisions of a gateway: pd to a pair, combined to one engine for both (llm-d: decode alone), not_pd past the P/D strategy, of "
+        "whatever model; failed are the requests that then failed or found no engine, besides, each once where the log names it. llm-d "
+        "tells pd only at --v=4, SGLang's router and vLLM's proxy when a request came through.",
+    ),
+    "gateway_kv_params_total": _counter(
+        "result",
+        "Transfer parameters of prefill answers: injected into the decode request, missing (the prompt is computed again), or in the "
+        "protocol of another connector (right on AWS Neuron only). llm-d tells injected only at --v=5; routers of SGLang and vLLM's proxy nothing.",
+    ),
+    "gateway_failures_total": _counter(
+        "reason",
+        "Why requests failed in a gateway, one reason each where the log names the request; 4xx and clients that went away are none.",
+    ),
+    "gateway_prefills_total": _counter("", "Prefill requests of a gateway that were answered, where it tells how long they took."),
+    "gateway_prefill_seconds_total": _counter("", "Summed durations of these prefill requests."),
     # -- P/D verdict
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),

@@ -1,4 +1,4 @@
-"""What an engine went through: its last events, the kernels that it compiled while serving, and how it was before its last start."""
+"""What an engine went through: its last events, and how it was before its last start."""
 
 import json
 import re
@@ -15,7 +15,6 @@ from parsers.header import NOBODY, Head
 from parsers.units import label
 
 EVENTS_LIMIT: Final = 100
-KERNELS_LIMIT: Final = 64
 
 _BURST_SECONDS = 60.0
 """The same event within this time is one entry that counts."""
@@ -25,11 +24,11 @@ _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTED: tuple[type[Any], ...] = (
     events.EngineStarted, events.ContainerStarted, events.EngineReady, events.WarmupFailed, events.EngineStopping, events.EngineFailure,
     events.AddressInUse, events.UncaughtException, events.Hazard, events.HealthCheckFailed, events.Retracted,
-    events.Compiled, events.CompiledLate, events.CompileBegan, events.CompileEnded,
+    events.CompileFailed, events.CompilerSeen, events.DraftMismatch, events.KvRoomMixedUp,
     events.KvTransferFailure, events.KvRoomFailed, events.KvCompatibility, events.KvPeerChanged, events.KvParamsRefused, events.KvExpired,
     events.KvLateRead, events.KvRecomputed, events.KvLoadFailed, events.KvLoadSkipped, events.TransportError,
 )  # fmt: skip
-"""Not what is periodic, nor what the state of the engine tells as well."""
+"""Not what is periodic, nor what the state of the engine tells as well. Compiles are noted once they are counted."""
 
 _PUBLIC_FIELDS = {kind: tuple(name for name in kind._fields if name not in PRIVATE_FIELDS and name != "kernel") for kind in _NOTED}
 
@@ -47,6 +46,11 @@ class Moment(NamedTuple):
         return clock.epoch(Head(NOBODY, "", self.time, wrapped_time=self.wrapped_time))
 
 
+def moment_of(head: Head) -> Moment:
+    """When its line was told."""
+    return Moment(head.time, head.wrapped_time)
+
+
 @dataclass(slots=True)
 class Noted:
     """An event in words of ours, as JSON, when it was told first and last, and how often. Numbers are for the metrics."""
@@ -60,17 +64,6 @@ class Noted:
         """What `text_of` put together."""
         words: dict[str, str | bool] = json.loads(self.text)
         return words
-
-
-@dataclass(slots=True)
-class Kernel:
-    """A kernel that was compiled while the engine served."""
-
-    backend: str
-    event: str
-    name: str
-    last: Moment
-    count: int = 1
 
 
 class Portrait(NamedTuple):
@@ -87,34 +80,33 @@ class Portrait(NamedTuple):
 class History:
     """Bounded in all it keeps, and without a word of a user."""
 
-    STATE = ("events", "kernels", "before", "since")
+    STATE = ("events", "before", "since")
 
     def __init__(self) -> None:
         self.events: deque[Noted] = deque(maxlen=EVENTS_LIMIT)
-        self.kernels: deque[Kernel] = deque(maxlen=KERNELS_LIMIT)
         self.before: Portrait | None = None
         """The process before; of what it did not live to tell, the one before that."""
         self.since: dict[str, tuple[str, float | None]] = {}
         """Of the verdict and each check, what it was when looked at last, and since when by the log's clock."""
 
-    def noting(self, handlers: Mapping[type[object], Handler], phase: Callable[[], str]) -> dict[type[object], Handler]:
-        """The handlers, of which those of events worth a note take one; `phase` is that of a compile without further word."""
+    def noting(self, handlers: Mapping[type[object], Handler]) -> dict[type[object], Handler]:
+        """The handlers, of which those of events worth a note take one."""
 
         def noting(handle: Handler) -> Handler:
             def note_and_handle(event: Any, head: Head) -> None:
-                self._note(event, Moment(head.time, head.wrapped_time))
-                if name := getattr(event, "kernel", ""):
-                    serving = getattr(event, "serving", False) or phase() == "serving"
-                    if serving and not isinstance(event, events.CompileBegan):
-                        self._compiled(event.backend, event.event, label(name), Moment(head.time, head.wrapped_time))
+                self._note(text_of(event), head)
                 handle(event, head)
 
             return note_and_handle
 
         return {kind: noting(handle) if kind in _NOTED else handle for kind, handle in handlers.items()}
 
-    def _note(self, event: Any, now: Moment) -> None:
-        text = text_of(event)
+    def compiled(self, backend: str, kind: str, phase: str, head: Head) -> None:
+        """A compile that counts."""
+        self._note(_text("Compiled", (("backend", backend), ("kind", kind), ("phase", phase))), head)
+
+    def _note(self, text: str, head: Head) -> None:
+        now = moment_of(head)
         for noted in reversed(self.events):
             if noted.text == text:
                 if abs((now.time or 0.0) - (noted.last.time or 0.0)) <= _BURST_SECONDS:
@@ -122,13 +114,6 @@ class History:
                     return
                 break
         self.events.append(Noted(text, now, now))
-
-    def _compiled(self, backend: str, event: str, name: str, now: Moment) -> None:
-        for kernel in self.kernels:
-            if (kernel.backend, kernel.event, kernel.name) == (backend, event, name):
-                kernel.last, kernel.count = now, kernel.count + 1
-                return
-        self.kernels.append(Kernel(backend, event, name, now))
 
     def judged(self, statuses: Mapping[str, str], now: float | None) -> dict[str, float | None]:
         """Since when each of these has been what it is, as far as somebody looked."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.counters import FOLD_SECONDS, Counters, Digest, Folds, Sample
+from exporter.history import History
 from exporter.startup import PHASES, UNTOLD, StartupPhase
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
 from parsers.header import Head
@@ -31,6 +32,7 @@ class LifeCycle:
         "ready",
         "ready_observed",
         "startup",
+        "history",
         "hazards",
         "_engine_core_seen",
         "_start_lines",
@@ -50,6 +52,7 @@ class LifeCycle:
         self.ready_observed = False
         """Whether the engine itself said that it is ready; traffic tells of it, too, but not since when."""
         self.startup = StartupPhase()
+        self.history = History()
         self.hazards: set[str] = set()
         self._engine_core_seen = False
         self._start_lines: set[tuple[str, str]] = set()
@@ -200,22 +203,22 @@ class LifeCycle:
             self.hazards.add(KNOWN_BAD)
             self._counters.add("config_hazards_total", KNOWN_BAD)
 
-    def finished(self, event: PhaseFinished, head: Head) -> None:
-        """A phase of one rank ended."""
+    def finished(self, event: PhaseFinished, head: Head, *, alone: bool = False) -> None:
+        """A phase of one rank ended; `alone` when there is no other."""
         self._engine_core_seen = True
         self.startup.end(event.phase, head)
         if event.seconds is not None:
-            self._took(event.phase, head.origin.who, event.seconds)
+            self._took(event.phase, head.origin.who, event.seconds, alone=alone)
         if event.compile_seconds is not None:
-            self._took("compile", head.origin.who, event.compile_seconds)
+            self._took("compile", head.origin.who, event.compile_seconds, alone=alone)
 
     def summary(self, event: StartupTimings) -> None:
         """All phases once more."""
         self._summary.update(event.phases)
 
-    def _took(self, phase: str, who: str, seconds: float) -> None:
+    def _took(self, phase: str, who: str, seconds: float, *, alone: bool) -> None:
         mine = self._phases.setdefault(phase, {}).setdefault(who, [])
-        if who or not mine:
+        if who or alone or not mine:
             if len(mine) < _ROUNDS_LIMIT:
                 mine.append(seconds)
         else:

@@ -94,12 +94,12 @@ class Source:
         self._pd, self._warmup_grace = (pd_role, pd_expect), warmup_grace
         for engine in self.engines.values():
             engine.pd_role, engine.pd_expect = self._pd
-            engine.jit_incidents.grace_seconds = warmup_grace
+            engine.jit.incidents.grace_seconds = warmup_grace
 
     def _new_engine(self) -> Engine:
         pd_role, pd_expect = self._pd
         engine = Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
-        engine.jit_incidents.grace_seconds = self._warmup_grace
+        engine.jit.incidents.grace_seconds = self._warmup_grace
         return engine
 
     @property

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
 from exporter.counters import Digest, Fold, Hidden
-from exporter.history import Kernel, Moment, Noted, Portrait
+from exporter.history import Moment, Noted, Portrait
 from exporter.jit import OpenCompile
+from exporter.jit_incidents import Kernel
 from exporter.pd_evidence import Period
 from parsers import events
 from parsers.events import PRIVATE_FIELDS

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from exporter.counters import Sample
 from exporter.engine import Engine
 from exporter.families import FAMILIES
+from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine, Source
 from parsers.header import Head
 
@@ -14,6 +15,9 @@ Facts: TypeAlias = dict[str, Any]
 Engines: TypeAlias = list[Facts]
 View: TypeAlias = Callable[[Source, float], Engines]
 """Of the engines of a source at a time (epoch)."""
+
+GATEWAY = "gateway"
+"""In the place of a state: it is no engine."""
 
 _LIMITS = ("max_model_len_tokens", "max_batched_tokens", "max_running_requests")
 
@@ -45,8 +49,14 @@ def _each(source: Source, now: float) -> list[_Now]:
     return [_Now(source, named, now, source.log_time(now)) for named in source.named_engines()]
 
 
+def _engines(source: Source, now: float) -> list[_Now]:
+    """Without gateways, which neither start nor become ready."""
+    return [each for each in _each(source, now) if each.named.runtime not in GATEWAYS]
+
+
 def _named(now: _Now) -> Facts:
-    return {"source": now.named.name, "runtime": now.named.runtime, "state": now.engine.life.state, "reading_history": False}
+    state = GATEWAY if now.named.runtime in GATEWAYS else now.engine.life.state
+    return {"source": now.named.name, "runtime": now.named.runtime, "state": state, "reading_history": False}
 
 
 def unread(source: Source) -> Facts:
@@ -59,12 +69,12 @@ def unread(source: Source) -> Facts:
 
 def startup(source: Source, now: float) -> Engines:
     """The phase of a start, how long it has lasted, and what the phases before took."""
-    return [_named(each) | _startup(each) for each in _each(source, now)]
+    return [_named(each) | _startup(each) for each in _engines(source, now)]
 
 
 def readiness(source: Source, now: float) -> Engines:
     """Whether an engine became ready, how that is known, and whether it compiles at this moment."""
-    return [_named(each) | _readiness(each) for each in _each(source, now)]
+    return [_named(each) | _readiness(each) for each in _engines(source, now)]
 
 
 def status(source: Source, now: float) -> Engines:
@@ -116,7 +126,15 @@ def _readiness(now: _Now) -> Facts:
     }
 
 
+def _gateway(now: _Now) -> Facts:
+    engine = now.engine
+    totals = {family: _counted(values) for family, values in engine.counters.totals.items() if family.startswith("gateway_")}
+    return {"checks": engine.gateway.checks(now.log, mixed=engine.pd_expect == "mixed"), **totals}
+
+
 def _status(now: _Now) -> Facts:
+    if now.named.runtime in GATEWAYS:
+        return _gateway(now)
     engine = now.engine
     values = engine.settings.values
     load = _values(engine.gauges.samples(now.epoch))
@@ -135,13 +153,13 @@ def _status(now: _Now) -> Facts:
         "jit": _jit(now),
         "capacity": _capacity(engine),
         "load": load,
-        "changed_since_previous_start": engine.history.changes(engine.portrait()),
+        "changed_since_previous_start": engine.life.history.changes(engine.portrait()),
         "previous_process": _previous(engine),
     }
 
 
 def _warmup(now: _Now) -> Facts:
-    grace = [bool(sample.value) for sample in now.engine.jit_incidents.samples(now.log) if sample.family == "engine_in_warmup_grace"]
+    grace = [bool(sample.value) for sample in now.engine.jit.incidents.samples(now.log) if sample.family == "engine_in_warmup_grace"]
     return {"in_warmup_grace": grace[0] if grace else None}
 
 
@@ -152,7 +170,7 @@ def _quiescence(now: _Now, load: Facts) -> Facts:
         disturbed.append("start-up")
     elif state not in ("serving", "unknown"):
         disturbed.append(state)
-    if now.engine.jit.open(now.log) or now.engine.jit_incidents.is_recent(now.log):
+    if now.engine.jit.open(now.log) or now.engine.jit.incidents.is_recent(now.log):
         disturbed.append("compile")
     if any(value for value in load.get("requests_waiting", {}).values()):
         disturbed.append("waiting requests")
@@ -182,7 +200,7 @@ def _jit(now: _Now) -> Facts:
         began[each.backend] = min(each.began, began.get(each.backend, each.began))
     return {
         "incidents": _counted(engine.counters.totals.get("jit_incidents_total", {})),
-        "last_incident_at": {period: now.at(head) for period, head in engine.jit_incidents.last.items()},
+        "last_incident_at": {period: now.at(head) for period, head in engine.jit.incidents.last.items()},
         "compiling_for_seconds": {backend: max(0.0, now.log - at) for backend, at in began.items() if now.log is not None},
     }
 
@@ -196,7 +214,7 @@ def _capacity(engine: Engine) -> Facts:
 
 
 def _previous(engine: Engine) -> Facts | None:
-    before = engine.history.before
+    before = engine.life.history.before
     if not before:
         return None
     ended = before.state if before.state in ("stopped", "failed") else "without a word"
@@ -204,15 +222,15 @@ def _previous(engine: Engine) -> Facts | None:
 
 
 def _recent(now: _Now) -> Facts:
-    clock, history = now.source.clock, now.engine.history
+    clock, history = now.source.clock, now.engine.life.history
     return {
         "events": [
             {"first_at": each.first.epoch(clock), "last_at": each.last.epoch(clock), "count": each.count, **each.public()}
             for each in reversed(history.events)
         ],
         "jit_kernels": [
-            {"backend": each.backend, "event": each.event, "kernel": each.name, "last_at": each.last.epoch(clock), "sightings": each.count}
-            for each in history.kernels
+            {"backend": each.backend, "kind": each.kind, "kernel": each.name, "last_at": each.last.epoch(clock), "compiles": each.count}
+            for each in now.engine.jit.incidents.kernels
         ],
     }
 

@@ -22,12 +22,14 @@ _KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
 # stern: decode-0 engine message. Any two words look so: a header must follow once.
 _STERN = re.compile(r"(?=[a-z0-9.]{1,252}-)([a-z0-9][a-z0-9.-]{0,252}) ([a-z0-9][a-z0-9-]{0,62}) ", re.ASCII)
 _HEADER = re.compile(
-    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:",
+    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:"
+    r"|[DIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]\d\d:",
     re.ASCII,
 )
 _DOCKER = '{"log":"'
 _DOCKER_STREAM = '\\n","stream":"'
-_DOCKER_END = re.compile(r'\\n","stream":"std(?:out|err)","time":"([^"\\]{1,40})"\}\s*$', re.ASCII)
+_DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
+_LONGEST_TIME = 40
 _PODS = 64
 _RAY_MARK = "[repeated "
 _RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
@@ -71,10 +73,10 @@ class Framing:
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
         end = line.rfind(_DOCKER_STREAM)
-        if end > 0 and not self.parts and (found := _DOCKER_END.match(line, end)):
-            text = line[len(_DOCKER) : end].replace('\\"', "\0")
-            if "\\" not in text and '"' not in text:
-                return text.replace("\0", '"'), found[1], ""
+        if end > 0 and not self.parts and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
+            text, time = line[len(_DOCKER) : end].replace('\\"', "\0"), line[end + len(_DOCKER_STREAMS[0]) : -2]
+            if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
+                return text.replace("\0", '"'), time, ""
         try:
             entry = json.loads(line)
             text, stream, time = entry["log"], entry["stream"], entry["time"]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from exporter.history import EVENTS_LIMIT, KERNELS_LIMIT
+from exporter.history import EVENTS_LIMIT
+from exporter.jit_incidents import KERNELS_LIMIT
 from exporter.source import Source
 from exporter.status import Engines, View, unread
 from exporter.web import make_app
@@ -337,7 +338,7 @@ def test_kernels_that_compiled_while_serving_are_named() -> None:
         *STARTED, begins("03:13:00", kernel="before"), ends("03:13:09", kernel="before"), *SERVING[2:], monitor("a"), monitor("a", RANK1)
     )
     (kernel,) = asked(reading, "/api/v1/events")["jit_kernels"]
-    assert ("tilelang", "compile", "a", 2) == tuple(kernel[key] for key in ("backend", "event", "kernel", "sightings"))
+    assert ("tilelang", "compile", "a", 1) == tuple(kernel[key] for key in ("backend", "kind", "kernel", "compiles"))
 
     told = asked(reading.feed(*(monitor(f"k{number}") for number in range(500))), "/api/v1/events")
     assert [f"k{number}" for number in range(500 - KERNELS_LIMIT, 500)] == [each["kernel"] for each in told["jit_kernels"]]
@@ -443,3 +444,18 @@ def test_answers_are_json_whatever_the_engine_says() -> None:
     text = asking(read(*SERVING, stats(), line(spec)).source).get("/api/v1/status").text
 
     assert json.loads(text, parse_constant=pytest.fail)
+
+
+def test_a_gateway_is_no_engine() -> None:
+    """It neither starts nor becomes ready; what it tells of pairs is its own."""
+    lines = (DATA / "sglang_router-0.3.2").glob("*.log")
+    gateway = Source("router", year=YEAR)
+    gateway.feed(b"".join(path.read_bytes() for path in sorted(lines)))
+    client = asking(gateway, named("a", *SERVING))
+
+    assert 200 == client.get("/engine/ready").status_code
+    assert ["a"] == [each["source"] for each in client.get("/engine/startup").json()["engines"]]
+    told = client.get("/api/v1/status?source=router").json()["engines"][0]
+    assert ("sglang_router", "gateway") == (told["runtime"], told["state"])
+    assert {"pair_selected", "params_injected"} == told["checks"].keys()
+    assert "<h2>router" in client.get("/").text

@@ -344,3 +344,38 @@ def test_a_traceback_in_a_wrapping_knows_its_record(wrap):
     assert reading.kinds == ["KvTransferFailure", "KvCompatibility"]
     assert reading.heads[1].parent == KvTransferFailure("nixl", "handshake_setup", None)
     assert reading.log.unrecognised["ERROR"] == 0
+
+
+# -- Ray ---------------------------------------------------------------------------------------------------------------
+
+RAY = "\x1b[36m(RayWorkerWrapper pid=27972, ip=10.0.0.2)\x1b[0m "
+FAILED = header("a.py:1", level="ERROR", who="Worker_TP0 pid=4") + "NIXL transfer failure: transfer_failed | Context: {'failure_type': 'x'}"
+
+
+@pytest.mark.parametrize(
+    ("mark", "times"),
+    [
+        ("", 1),
+        ("\x1b[32m [repeated 7x across cluster]\x1b[0m", 7),
+        (" [repeated 3x across cluster] (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication)", 3),
+        (" [repeated 1000000000x across cluster]", 1),
+        (" [repeated -4x across cluster]", 1),
+        (" [repeated x across cluster]", 1),
+    ],
+)
+def test_a_record_that_ray_repeats_counts_as_often(mark, times):
+    """One line stands for the equal ones of several workers; a forged number is no number."""
+    assert read(RAY + FAILED + mark + "\n").kinds == ["KvTransferFailure"] * times
+
+
+def test_a_fact_that_ray_repeats_is_one():
+    """The size of the KV cache is told by each worker."""
+    size = header(who="Worker pid=4") + "GPU KV cache size: 2,493,464 tokens"
+    assert read(RAY + size + " [repeated 7x across cluster]\n").kinds == ["KvCacheSize"]
+
+
+def test_the_marks_of_a_worker_file_are_no_records():
+    """KubeRay's `worker-*.out` begins with the job and the actor, also later on."""
+    reading = read(":job_id:01000000\n:actor_name:RayWorkerWrapper\n" + RECORD + "\n:task_name:run\n" + RECORD + "\n")
+    assert reading.kinds == ["IntervalStats"] * 2
+    assert reading.log.levels["unknown"] == 3
