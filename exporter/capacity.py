@@ -161,6 +161,10 @@ class Capacity:
         sizes = [value for (family, _), value in self._gauges.items() if family == "kv_cache_size_bytes"]
         return min(sizes) / pools["device"] if sizes and pools.keys() == {"device"} and pools["device"] else None
 
+    def pools(self) -> dict[str, float]:
+        """Tokens by engine and pool."""
+        return {f"dp_rank {dp_rank}, {pool}": tokens for (dp_rank, pool), tokens in self._all_pools.items()}
+
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
         return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))

@@ -41,11 +41,28 @@ FAMILIES: dict[str, Family] = {
     ),
     "component_info": _gauge("component value", "Libraries and kernel backends that the engine names at its start."),
     "engine_parallel_size": _gauge("dim", "Tensor, pipeline, data or expert parallel size."),
-    "engine_state": _gauge("state", "State of the engine process: exactly one is 1."),
+    "engine_state": _gauge(
+        "state",
+        "State of the engine process: exactly one is 1. worker is a headless node, which is never ready; stalled takes a complaint of the "
+        "engine's or another witness, for silence alone is none.",
+    ),
     "engine_ready": _gauge("", "1 when the HTTP server accepts requests (its own line, or traffic) and has not stopped since."),
+    "engine_ready_observed": _gauge(
+        "", "1 when the engine's own line told that it is ready, 0 when only traffic did; absent while it is not."
+    ),
+    "engine_startup_phase": _gauge(
+        "phase",
+        "Phase that the start is in: one is 1 while the engine is starting, unknown where no line tells, init_engine between the phases "
+        "with lines of their own.",
+    ),
+    "engine_phase_start_timestamp_seconds": _gauge(
+        "", "When this phase began, by the first of its ranks; only while the engine is starting."
+    ),
     "engine_starts_total": _counter("", "Engine processes whose start line was seen."),
     "engine_start_timestamp_seconds": _gauge("", "When the current engine process began."),
-    "engine_ready_timestamp_seconds": _gauge("", "When the current engine process became ready."),
+    "engine_ready_timestamp_seconds": _gauge(
+        "", "When the current engine process became ready; the first traffic where engine_ready_observed is 0."
+    ),
     "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
     "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start; free is what was left in the end."),
     "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
@@ -117,6 +134,13 @@ FAMILIES: dict[str, Family] = {
     ),
     "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told or seen."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
+    "jit_incidents_total": _counter(
+        "period",
+        "Bursts of compiles while the engine served: those less than 60 s apart are one. period warmup_grace until the configured time after "
+        "ready, in which users may still warm it up, service after it, and always where neither the start nor the ready line was seen.",
+    ),
+    "jit_incident_timestamp_seconds": _gauge("period", "When the last compile of these bursts was told."),
+    "engine_in_warmup_grace": _gauge("", "1 while an engine that is ready may still be warmed up by its users, 0 after that."),
     "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
     "compile_cache_total": _counter(
         "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."

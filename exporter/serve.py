@@ -94,7 +94,7 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
             reload,
             healthy=lambda: daemon.healthy,
             telemetry_path=config.web.telemetry_path,
-            sources=lambda: list(daemon.sources),
+            look=daemon.look,
         )
         server = _QuietServer(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS),

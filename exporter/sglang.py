@@ -47,6 +47,7 @@ class SglangHandlers(ABC):
 
     def __init__(self) -> None:
         """The engine has its counters already."""
+        super().__init__()
         self._told = Told(self.counters, self.digest)
 
     @abstractmethod

@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.pd_evidence import PdEvidence
-from exporter.verdict import FailureLimits, Judgement, PdSettings, judge
+from exporter.verdict import FailureLimits, Judgement, PairSettings, PdSettings, judge
 
 from .conftest import API, CORE, POST, RANK0, Reading, failure, line, read, stats, transfers
 from .test_verdict import decode, failing, healthy, local, quiet
@@ -45,7 +45,7 @@ def test_steady_traffic_is_not_judged_at_each_line(monkeypatch: pytest.MonkeyPat
         judged.append(now)
         return judge(evidence, settings, now)
 
-    monkeypatch.setattr("exporter.engine.judge", counting)
+    monkeypatch.setattr("exporter.pair.judge", counting)
     reading = read(*decode(), *healthy("03:14:10"), *healthy("03:14:20"), *healthy("03:14:30"))
     judged.clear()
     reading.feed(*(each for minute in range(15, 30) for each in healthy(f"03:{minute}:00")))
@@ -78,7 +78,7 @@ def test_limits_of_failures_are_the_sources(limits: FailureLimits, verdict: str)
     ]
 
     reading = Reading()
-    reading.source.configure({}, pd_role=None, pd_expect=None, zone=None, pd_limits=limits)
+    reading.source.configure({}, pair=PairSettings(limits=limits), zone=None)
 
     assert verdict == reading.feed(*lines).verdict
 

@@ -126,7 +126,7 @@ def test_a_part_without_end_is_given_up() -> None:
 # What a component has beside its state: its configuration, what a line needs only while it is read, and memory of what
 # was read that only saves time.
 NOT_STATE = {
-    "Source": {"name", "labels", "_pair", "_written", "_files", "engines"},
+    "Source": {"name", "labels", "_pair", "_warmup_grace", "_written", "_files", "engines"},
     "EventClock": {"given", "_runtime_clock"},
     "Faults": {"_source", "_places"},
     "Engine": {
@@ -135,6 +135,7 @@ NOT_STATE = {
     "LifeCycle": {"_counters", "_digest"},
     "Gateway": {"_counters"},
     "JitLedger": {"_counters"},
+    "JitIncidents": {"grace_seconds", "_counters", "_life"},
     "Probes": {"_counters"},
     "Counters": {"_families"},
     "Folds": {"_open"},
