@@ -61,9 +61,9 @@ class PairHandlers(ABC):
 
     def configure(self, pair: PairSettings) -> None:
         """Take other settings while it runs."""
-        if pair != self.pair:
-            self.pair = pair
+        if self.standing.verdict and pair != self.pair:
             self.evidence.changed = True
+        self.pair = pair
 
     @property
     def pd_settings(self) -> PdSettings:

@@ -132,3 +132,13 @@ def test_one_token_an_answer_is_what_a_prefill_engine_generates() -> None:
     for at in ("03:14:30", "03:14:40"):
         reading.feed(POST, POST, stats(at, prompt=77.2, generation=0.2, running=0))
     assert "not_judged" == reading.verdict
+
+
+def test_a_reload_is_judged_with_the_next_line() -> None:
+    """What is expected has changed, and steady lines bring no new evidence."""
+    reading = read(*decode(), *local("03:14:10"), *local("03:14:20"), *local("03:14:30"))
+    reading.source.configure({}, pair=PairSettings(expect="mixed"), zone=None)
+    reading.feed(*local("03:14:40"))
+
+    assert "unproven" == reading.verdict
+    assert READ + 20 == reading.value("pd_verdict_timestamp_seconds")
