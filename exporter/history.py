@@ -92,19 +92,18 @@ class History:
 
         def noting(handle: Handler) -> Handler:
             def note_and_handle(event: Any, head: Head) -> None:
-                self._note(text_of(event), head)
+                self._note(text_of(event), moment_of(head))
                 handle(event, head)
 
             return note_and_handle
 
         return {kind: noting(handle) if kind in _NOTED else handle for kind, handle in handlers.items()}
 
-    def compiled(self, backend: str, kind: str, phase: str, head: Head) -> None:
+    def compiled(self, backend: str, kind: str, phase: str, now: Moment) -> None:
         """A compile that counts."""
-        self._note(_text("Compiled", (("backend", backend), ("kind", kind), ("phase", phase))), head)
+        self._note(_text("Compiled", (("backend", backend), ("kind", kind), ("phase", phase))), now)
 
-    def _note(self, text: str, head: Head) -> None:
-        now = moment_of(head)
+    def _note(self, text: str, now: Moment) -> None:
         for noted in reversed(self.events):
             if noted.text == text:
                 if abs((now.time or 0.0) - (noted.last.time or 0.0)) <= _BURST_SECONDS:

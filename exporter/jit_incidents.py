@@ -1,6 +1,5 @@
 """Compiles of an engine that serves, as incidents: who warms an engine up after it is ready is not to be woken."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,22 +41,24 @@ class JitIncidents:
         self.grace_seconds = WARMUP_GRACE_SECONDS
         self.last: dict[str, Head] = {}
         """The last compile of each period."""
-        self.kernels: deque[Kernel] = deque(maxlen=KERNELS_LIMIT)
+        self.kernels: dict[tuple[str, str, str], Kernel] = {}
         self._counters, self._life = counters, life
 
     def compiled(self, backend: str, kind: str, kernel: str, phase: str, head: Head) -> None:
         """A compile that counts, with the line that told of it."""
-        self._life.history.compiled(backend, kind, phase, head)
+        now = moment_of(head)
+        self._life.history.compiled(backend, kind, phase, now)
         if phase == "serving":
             self._serving(head)
             if kernel:
-                self._named(backend, kind, label(kernel), moment_of(head))
+                self._named(backend, kind, label(kernel), now)
 
     def _named(self, backend: str, kind: str, name: str, now: Moment) -> None:
-        known = (each for each in self.kernels if (each.backend, each.kind, each.name) == (backend, kind, name))
-        if not (kernel := next(known, None)):
-            kernel = Kernel(backend, kind, name, now)
-            self.kernels.append(kernel)
+        kernel = self.kernels.get((backend, kind, name))
+        if not kernel:
+            if len(self.kernels) >= KERNELS_LIMIT:
+                del self.kernels[next(iter(self.kernels))]
+            kernel = self.kernels[backend, kind, name] = Kernel(backend, kind, name, now)
         kernel.last, kernel.count = now, kernel.count + 1
 
     def _serving(self, head: Head) -> None:

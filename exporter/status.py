@@ -227,7 +227,7 @@ def _recent(now: _Now) -> Facts:
         ],
         "jit_kernels": [
             {"backend": each.backend, "kind": each.kind, "kernel": each.name, "last_at": each.last.epoch(clock), "compiles": each.count}
-            for each in now.engine.jit.incidents.kernels
+            for each in now.engine.jit.incidents.kernels.values()
         ],
     }
 
