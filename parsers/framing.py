@@ -41,8 +41,10 @@ _RAY_MARK = "[repeated "
 _RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\](?: \(Ray deduplicates [^\n]*)?\s*$", re.ASCII)
 # Of a worker of Ray's that has no name yet.
 _NAMELESS = re.compile(r"\(pid=\d{1,9}(?:, ip=[\w.:]{1,63})?\) ", re.ASCII)
+# A prefix that is not the engine's own, at the first place or behind those.
 _RAY_PREFIX = re.compile(
-    r"\((?!APIServer|EngineCore|Worker[ _]|VllmWorker|DPCoordinator)[\w:./ -]{0,128}pid=\d+(?:, ip=[\w.:]{1,63})?\) ", re.ASCII
+    r"(?:\([^()\n]{1,160}\) ){0,3}?\((?!APIServer|EngineCore|Worker[ _]|VllmWorker|DPCoordinator)[\w:./ -]{0,128}pid=\d+(?:, ip=[\w.:]{1,63})?\) ",
+    re.ASCII,
 )
 
 

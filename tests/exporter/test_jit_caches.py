@@ -323,7 +323,7 @@ def test_a_burst_of_kernels_that_nobody_told_of_is_an_incident() -> None:
 
     assert 2 == reading.value("jit_incidents_total", "service")
     assert ready + 1200 == reading.value("jit_incident_timestamp_seconds", "service")
-    assert ["k0", "k1", "k2"] == [each.name for each in reading.source.engine.jit.incidents.kernels]
+    assert ["k0", "k1", "k2"] == [name for _, _, name in reading.source.engine.jit.incidents.kernels]
 
 
 def test_a_silent_library_that_spoke_up_is_not_counted_twice() -> None:
