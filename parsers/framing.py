@@ -27,6 +27,7 @@ _HEADER = re.compile(
     re.ASCII,
 )
 _DOCKER = '{"log":"'
+_DOCKER_SPACED = '{"log": "'  # a collector wrote the object again
 _DOCKER_STREAM = '\\n","stream":"'
 _DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
 _LONGEST_TIME = 40
@@ -60,7 +61,7 @@ class Framing:
             time, stream, tag = found.groups()
             text = line[found.end() :]
             return (text if tag == "F" and not self.parts else self._joined(stream, text, last=tag == "F")), time, ""
-        if line.startswith(_DOCKER):
+        if line.startswith((_DOCKER, _DOCKER_SPACED)):
             return self._docker(line)
         if found := _TIMESTAMPS.match(line):
             return line[found.end() :], found[1], ""
@@ -73,7 +74,7 @@ class Framing:
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
         end = line.rfind(_DOCKER_STREAM)
-        if end > 0 and not self.parts and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
+        if end > 0 and not self.parts and line.startswith(_DOCKER) and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
             text, time = line[len(_DOCKER) : end].replace('\\"', "\0"), line[end + len(_DOCKER_STREAMS[0]) : -2]
             if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
                 return text.replace("\0", '"'), time, ""
