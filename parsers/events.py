@@ -365,9 +365,10 @@ class HybridKvCache(NamedTuple):
 
 
 class KvTransports(NamedTuple):
-    """The transports that reach a peer's memory, as its connection was set up."""
+    """The transports that reach a peer's memory, as its connection was set up; `local` for a peer on the same machine."""
 
     names: tuple[str, ...]
+    local: bool = False
 
 
 class TransportError(NamedTuple):
