@@ -38,6 +38,7 @@ EXEMPT_FROM_AN_EVENT: frozenset[str] = frozenset(
         "routine_of_connectors",
         "routine_of_requests",
         "routine_warning",
+        "timeout_hint",
         "worker_not_joined",
         "worker_raised",
     }
