@@ -11,8 +11,8 @@ PARTIAL_LIMIT = 256 * 1024
 _TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
 _CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
-# kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message
-_TIMESTAMPS = re.compile(rf"{_TIME} ", re.ASCII)
+# kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message. Before SGLang's router it is its own.
+_TIMESTAMPS = re.compile(rf"{_TIME} (?! {{0,3}}[A-Z]{{4,5}} (?:http_request\{{|sglang_router_rs\b|smg::))", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} ([\w./@-]{1,64})(?:\[\d{1,10}\])?: ", re.ASCII)
 # engine-1  | message, and [engine]  | message
