@@ -192,7 +192,7 @@ class JitLedger:
     def took(self, event: CompileTook, head: Head) -> None:
         """The duration of a compile that this process told before; a progress bar has no process."""
         who = head.origin.who
-        if event.of_a_bar and not who:
+        if event.of_a_bar and not self._untimed.get((who, event.backend)):
             who = next((name for (name, backend), folds in self._untimed.items() if backend == event.backend and folds), "")
         self._sessions.pop((who, event.backend), None)
         if waiting := self._untimed.get((who, event.backend)):
