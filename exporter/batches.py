@@ -30,8 +30,6 @@ def first_stage(head: Head) -> bool:
 def prefill_samples(event: PrefillBatch, dp_rank: str) -> Iterator[Sample]:
     """The gauges of a prefill batch."""
     yield from _common_samples(event, dp_rank)
-    if event.running is not None:
-        yield Sample("requests_running", (dp_rank,), event.running)
     if event.rate is not None:
         yield Sample("prompt_tokens_per_second", (dp_rank,), event.rate)
     if event.hits is not None:
@@ -41,7 +39,6 @@ def prefill_samples(event: PrefillBatch, dp_rank: str) -> Iterator[Sample]:
 def decode_samples(event: DecodeBatch, dp_rank: str, method: str) -> Iterator[Sample]:
     """The gauges of a decode batch; `method` is how the engine speculates."""
     yield from _common_samples(event, dp_rank)
-    yield Sample("requests_running", (dp_rank,), event.running)
     if event.rate is not None:
         yield Sample("generation_tokens_per_second", (dp_rank,), event.rate)
     if event.length is not None:
@@ -54,6 +51,8 @@ def decode_samples(event: DecodeBatch, dp_rank: str, method: str) -> Iterator[Sa
 
 
 def _common_samples(event: PrefillBatch | DecodeBatch, dp_rank: str) -> Iterator[Sample]:
+    if event.running is not None:
+        yield Sample("requests_running", (dp_rank,), event.running)
     for queue, requests in event.queues.items():
         yield Sample("requests_waiting", (dp_rank, queue), requests)
     for pool, used in event.usage.items():
@@ -79,7 +78,7 @@ class Probes:
         """A prefill batch; `page` is the engine's page size, to which early releases round up."""
         small = event.computed in ((1, page) if page else _PAGES)
         dp_rank = head.origin.dp_rank
-        if event.idle and small and head.time is not None and len(self._runs) < _RANKS_LIMIT:
+        if event.idle and event.computed is not None and small and head.time is not None and len(self._runs) < _RANKS_LIMIT:
             self._candidates[dp_rank] = head.time
             run = self._runs.setdefault(dp_rank, [])
             run.append((head.time, event.computed))

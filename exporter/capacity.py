@@ -1,6 +1,7 @@
 """What an engine holds from its start on: the size of its KV cache, its memory by part, its components and transfer plans."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from exporter.counters import SERIES_LIMIT, Sample, trim
 from parsers.events import (
@@ -27,7 +28,7 @@ _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that say
 class Capacity:
     """Gauges of one engine process that stay until the next one starts."""
 
-    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes", "_previous")
+    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes", "_previous", "_reached")
 
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, tuple[str, ...]], float] = {}
@@ -36,6 +37,8 @@ class Capacity:
         self._pool_bytes: dict[tuple[str, str], float] = {}
         self._previous: dict[tuple[str, ...], float] = {}
         """Sizes of the pools that the last process had which came so far, in tokens."""
+        self._reached: dict[tuple[str, bool], tuple[str, ...]] = {}
+        """By process, and whether the peer is on the same machine."""
 
     def forget(self) -> None:
         """Another process takes the place of the one before."""
@@ -44,6 +47,7 @@ class Capacity:
         self._memory.clear()
         self._compatible_ranks.clear()
         self._pool_bytes.clear()
+        self._reached.clear()
 
     def component(self, event: Component, head: Head) -> None:
         """A library or a kernel backend in use."""
@@ -59,9 +63,10 @@ class Capacity:
         self._set("kv_transfer_plan_info", 1, *event)
 
     def kv_transports(self, event: KvTransports, head: Head) -> None:
-        """How the peer is reached that was connected last."""
+        """How each process reaches the peer that it connected to last, there and elsewhere."""
+        self._reached[head.origin.who, event.local] = event.names
         self._gauges = {key: value for key, value in self._gauges.items() if key[0] != "kv_transport_info"}
-        for name in event.names:
+        for name in chain.from_iterable(self._reached.values()):
             self._set("kv_transport_info", 1, name)
 
     def kv_cache_bytes(self, event: KvCacheBytes, head: Head) -> None:
@@ -167,7 +172,7 @@ class Capacity:
 
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
-        return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))
+        return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes, self._reached))
 
     def samples(self) -> Iterator[Sample]:
         """All of them."""

@@ -210,7 +210,7 @@ FAMILIES: dict[str, Family] = {
     "kv_transfer_plan_info": _gauge("local_tp remote_tp tp_ratio", "How local ranks map to those of the remote engine."),
     "kv_transport_info": _gauge(
         "transport",
-        "Transports by which UCX reaches the memory of the peer connected last, printed at UCX_LOG_LEVEL=info only: what may carry KV. tcp is no RDMA.",
+        "Transports by which UCX reaches the memory of the peers that the processes connected to last, printed at UCX_LOG_LEVEL=info only: what may carry KV. tcp is no RDMA.",
     ),
     "transport_errors_total": _counter("library", "Native ERROR records of transport libraries, and exceptions by them, each one."),
     "kv_expired_requests_total": _counter("connector", "Distinct requests whose blocks prefill freed unfetched."),

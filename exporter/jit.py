@@ -76,7 +76,7 @@ class JitLedger:
         key = (event.backend, event.event, event.kernel)
         if event.raised and self._announced_by(event, who, head):
             return  # an exception stands in each traceback that it goes through
-        told = self._begun_just_now(key, head) if event.serving else self._ended_just_now((*key, who), head)
+        told = self._begun_just_now(event, head) if event.serving else self._ended_just_now((*key, who), head)
         fold = told or self._folds.join(key, who, head.time, self.ranks)
         self._count(key, phase, fold, head)
         if event.seconds is not None:
@@ -84,21 +84,37 @@ class JitLedger:
         elif not event.serving and event.kernel:
             self._await_duration(fold, event.backend, head.origin.who)
         if event.serving:
-            if len(self._announced) >= _OPEN_LIMIT:
-                self._announced.clear()
-            self._announced[event.backend, event.kernel] = (head.time or 0.0, fold)
+            self._announce(event.backend, event.kernel, head.time or 0.0, fold)
+
+    def _announce(self, backend: str, kernel: str, time: float, fold: Fold) -> None:
+        if len(self._announced) >= _OPEN_LIMIT:
+            self._announced.clear()
+        self._announced[backend, kernel] = time, fold
 
     def _announced_by(self, event: Compiled, who: str, head: Head) -> bool:
         """Whether this process' monitor told of the kernel just now."""
         time, fold = self._announced.get((event.backend, event.kernel)) or (-math.inf, None)
         return fold is not None and who in fold.seen and 0 <= (head.time or 0.0) - time <= FOLD_SECONDS
 
-    def _begun_just_now(self, key: tuple[str, str, str], head: Head) -> Fold | None:
+    def _announced_just_now(self, event: CompileBegan, now: float) -> Fold | None:
+        """The compile that the engine's monitor told of before its library had a word, maybe by another name."""
+        mine = event.backend, event.kernel
+        recent = {key: fold for key, (time, fold) in self._announced.items() if key[0] == mine[0] and 0 <= now - time <= _TOGETHER_SECONDS}
+        if mine not in recent and event.backend in _NAMED_TWICE:
+            folds = list(map(id, recent.values()))
+            unnamed = next((key for key, fold in recent.items() if folds.count(id(fold)) == 1), None)
+            if unnamed:  # from now on it has both names: other ranks come, and other kernels
+                self._announce(*mine, self._announced[unnamed][0], recent[unnamed])
+                return recent[unnamed]
+        return recent.get(mine)
+
+    def _begun_just_now(self, event: Compiled, head: Head) -> Fold | None:
         """The compile of this kernel that some rank began before the engine's monitor had a word."""
         now = head.time or 0.0
-        for (backend, event, kernel, _), waiting in self._open.items():
-            same = (backend, event) == key[:2] and (kernel == key[2] or backend in _NAMED_TWICE)
+        for (backend, kind, kernel, _), waiting in self._open.items():
+            same = (backend, kind) == event[:2] and (kernel == event.kernel or backend in _NAMED_TWICE)
             if same and 0 <= now - math.floor(waiting[-1].began) <= _TOGETHER_SECONDS:  # the monitor prints whole seconds
+                self._announce(backend, kernel, now, waiting[-1].fold)
                 return waiting[-1].fold
         return None
 
@@ -124,10 +140,10 @@ class JitLedger:
         """The first line of a pair."""
         now, who = head.time or 0.0, head.origin.who
         key = (event.backend, event.event, event.kernel)
-        announced = self._announced.get((event.backend, event.kernel))
+        announced = self._announced_just_now(event, now)
         waiting = self._open.get((*key, who))
-        if announced and 0 <= now - announced[0] <= _TOGETHER_SECONDS:
-            fold, phase = announced[1], "serving"  # TileLang's monitor fires before the compile
+        if announced:
+            fold, phase = announced, "serving"  # TileLang's monitor fires before the compile
         elif waiting and not who and now - waiting[-1].began <= _TOGETHER_SECONDS:
             fold = waiting[-1].fold  # without a process name a second begin is another rank's
         else:
@@ -176,7 +192,7 @@ class JitLedger:
     def took(self, event: CompileTook, head: Head) -> None:
         """The duration of a compile that this process told before; a progress bar has no process."""
         who = head.origin.who
-        if event.of_a_bar and not who:
+        if event.of_a_bar and not self._untimed.get((who, event.backend)):
             who = next((name for (name, backend), folds in self._untimed.items() if backend == event.backend and folds), "")
         self._sessions.pop((who, event.backend), None)
         if waiting := self._untimed.get((who, event.backend)):

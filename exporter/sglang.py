@@ -102,7 +102,7 @@ class SglangHandlers(ABC):
             return
         dp_rank = head.origin.dp_rank
         self.jit.goes_on(head)
-        self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed)
+        self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed or 0.0)
         self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
         if event.queues.keys() & {"bootstrap", "inflight"}:
@@ -119,15 +119,16 @@ class SglangHandlers(ABC):
         self.jit.goes_on(head)
         self.gauges.values(decode_samples(event, dp_rank, self.settings.method or "unknown"), dp_rank, head)
         self.settings.pair_seen("decode" if event.pair else "")
-        works = event.running > 0 and event.rate != 0
+        running = event.running or 0.0
+        works = running > 0 and event.rate != 0
         if event.pair and works:
-            self.evidence.received(event.running)
+            self.evidence.received(running)
         now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0
             if event.ratio is not None:
                 self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
-            self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, event.running, 0.0), head)
+            self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, running, 0.0), head)
         self.evidence.quiet_since = head.time  # until the next line: an idle engine prints none
         if self.life.state == "unknown" or (works and self.life.state == "stalled"):
             self.life.traffic(head, tokens=works)

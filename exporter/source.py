@@ -13,6 +13,7 @@ from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
 from exporter.jit_incidents import WARMUP_GRACE_SECONDS
 from exporter.verdict import PairSettings
+from exporter.worker_files import origin_of, told_by
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
 from parsers.resume import ResumableLog
@@ -142,7 +143,7 @@ class Source:
         if self._time_is_new:
             self._last_time, self._last_arrival = time, arrival
         self._learn_runtimes(resumable)
-        return found
+        return told_by(origin_of(file), found)
 
     def parse_end(self, file: str) -> list[Found]:
         """The events of a last line, not applied yet."""
@@ -151,7 +152,7 @@ class Source:
             return []
         found = resumable.close()
         self._learn_runtimes(resumable)
-        return found
+        return told_by(origin_of(file), found)
 
     def _learn_runtimes(self, resumable: ResumableLog) -> None:
         for container, stream in resumable.log.streams.items():

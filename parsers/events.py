@@ -147,8 +147,8 @@ class CeilingsTold(NamedTuple):
 class PrefillBatch(NamedTuple):
     """One prefill batch. None where the line has no such field; `usage` by pool, `queues` by name."""
 
-    requests: float
-    computed: float
+    requests: float | None
+    computed: float | None
     cached: float
     running: float | None
     queues: dict[str, float]
@@ -160,9 +160,9 @@ class PrefillBatch(NamedTuple):
 
 
 class DecodeBatch(NamedTuple):
-    """What an engine says of its running batch every so many steps; `length` includes the bonus token."""
+    """What an engine says of its running batch every so many steps; `length` includes the bonus token. None as above."""
 
-    running: float
+    running: float | None
     queues: dict[str, float]
     usage: dict[str, float]
     rate: float | None = None
@@ -365,9 +365,10 @@ class HybridKvCache(NamedTuple):
 
 
 class KvTransports(NamedTuple):
-    """The transports that reach a peer's memory, as its connection was set up."""
+    """The transports that reach a peer's memory, as its connection was set up; `local` for a peer on the same machine."""
 
     names: tuple[str, ...]
+    local: bool = False
 
 
 class TransportError(NamedTuple):

@@ -13,8 +13,8 @@ PARTIAL_LIMIT = 256 * 1024
 _TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
 _CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
-# kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message
-_TIMESTAMPS = re.compile(rf"{_TIME} ", re.ASCII)
+# kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message. Before SGLang's router it is its own.
+_TIMESTAMPS = re.compile(rf"{_TIME} (?! {{0,3}}[A-Z]{{4,5}} (?:http_request\{{|sglang_router_rs\b|smg::))", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} ([\w./@-]{1,64})(?:\[\d{1,10}\])?: ", re.ASCII)
 # engine-1  | message, and [engine]  | message
@@ -30,6 +30,7 @@ _HEADER = re.compile(
     re.ASCII,
 )
 _DOCKER = '{"log":"'
+_DOCKER_SPACED = '{"log": "'  # a collector wrote the object again
 _DOCKER_STREAM = '\\n","stream":"'
 _DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
 _LONGEST_TIME = 40
@@ -77,7 +78,7 @@ class Framing:
             time, stream, tag = found.groups()
             text = line[found.end() :]
             return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
-        if line.startswith(_DOCKER):
+        if line.startswith((_DOCKER, _DOCKER_SPACED)):
             return self._docker(line)
         if line.startswith("(pid=") and (found := _NAMELESS.match(line)):
             return line[found.end() :], None, ""
@@ -92,7 +93,7 @@ class Framing:
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
         end = line.rfind(_DOCKER_STREAM)
-        if end > 0 and not self.parts and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
+        if end > 0 and not self.parts and line.startswith(_DOCKER) and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
             text, time = line[len(_DOCKER) : end].replace('\\"', "\0"), line[end + len(_DOCKER_STREAMS[0]) : -2]
             if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
                 return text.replace("\0", '"'), time, ""

@@ -6,6 +6,7 @@ LINE_LIMIT = 64 * 1024
 """Characters after which a line is cut."""
 
 _BYTES_A_CHARACTER = 4
+_MARK = "\ufeff"  # of the byte order
 _KEPT_BYTES = LINE_LIMIT * _BYTES_A_CHARACTER
 
 
@@ -65,6 +66,8 @@ class LineBuffer:
         self.returns = self.returns or "\r" in text
         if "\0" in text:
             text = text.replace("\0", "")  # the hole that truncation under a writer without O_APPEND leaves
+        if _MARK in text:
+            text = text.replace(_MARK, "")  # at the start of a file that an editor or a shell wrote, or of one behind another
         lines = text.split("\n")
         if len(text) > LINE_LIMIT and max(map(len, lines)) > LINE_LIMIT:
             lines = [line if "\r" in line else self.cut(line) for line in lines]

@@ -7,6 +7,9 @@ GIB = 2.0**30
 MILLISECOND = 1e-3
 PERCENT = 1e-2
 
+LARGEST = 1e18
+"""No counter can rise by so much in one interval."""
+
 NUMBER = r"(\d[\d,]{0,20})"
 """A whole number with thousands separators, for `whole`."""
 DECIMAL = r"(-?\d{1,15}(?:\.\d{1,9})?)"

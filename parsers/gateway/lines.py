@@ -13,6 +13,7 @@ _GO = ".go:"
 _ERROR_OPENS = re.compile(r"(\"[^\"\\]{1,128}\" err=)<", re.ASCII)
 _GOES_ON, _ENDS = "\t", " > "
 _VALUE_LINES = 4096
+_ENGINES = frozenset(("vllm", "sglang"))
 
 
 class OpenValue:
@@ -71,7 +72,9 @@ class GatewayLines(TaggedLines):
         return True
 
     def _gateway_record(self, text: str, start: int, head: Head) -> None:
-        if self._match(dispatch(Scope.GATEWAY), text, start, head) is None and head.level in ALARMING:
+        """A record of a gateway's; in an engine's log it is what somebody sent, or of a program beside it."""
+        known = self.runtime not in _ENGINES and self._match(dispatch(Scope.GATEWAY), text, start, head) is not None
+        if not known and head.level in ALARMING:
             self.unrecognised[head.level] += 1
         self._glued.clear()  # what looks like a header behind a message is the value of a field
 

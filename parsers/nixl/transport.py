@@ -30,7 +30,7 @@ def endpoint_transports(found: re.Match[str]) -> KvTransports | Nothing:
     if found[1] == "self" or remote_access is None:
         return NOTHING
     names = _TRANSPORT.findall(remote_access[1])
-    return KvTransports(tuple(dict.fromkeys(name if name in _KNOWN else "other" for name in names)))
+    return KvTransports(tuple(dict.fromkeys(name if name in _KNOWN else "other" for name in names)), local=found[1] == "intra-node")
 
 
 @rule(

@@ -43,6 +43,13 @@ def _fields(body: str) -> dict[str, float]:
     return {name: float(value) for name, value in _FIELD.findall(body) if value[-1].isdigit()}
 
 
+def _told(name: str, body: str, fields: dict[str, float]) -> float | None:
+    """What any line of the kind has. Of a number that none can be, only the name."""
+    if name not in fields and f"{name}: " not in body:
+        raise ValueError  # torn
+    return fields.get(name)
+
+
 def _named(fields: dict[str, float], names: dict[str, str]) -> dict[str, float]:
     return {name: fields[field] for field, name in names.items() if field in fields}
 
@@ -81,17 +88,18 @@ def _verified(body: str, fields: dict[str, float]) -> dict[str, float]:
 def prefill_batch(found: re.Match[str]) -> PrefillBatch:
     """One prefill batch, or one chunk of it. Before 0.5.23 the new tokens of each request are rounded up to whole pages."""
     fields = _fields(found[1])
+    requests = _told("#new-seq", found[1], fields)
     hits = fields.get("cache hit rate")
     return PrefillBatch(
-        fields["#new-seq"],
-        fields["#new-token"],
+        requests,
+        _told("#new-token", found[1], fields),
         fields.get("#cached-token", 0.0),
         fields.get("#running-req"),
         _named(fields, _PREFILL_QUEUES),
         _named(fields, _USAGE),
         fields.get("input throughput (token/s)"),
         hits * PERCENT if hits is not None else None,
-        idle=fields["#new-seq"] == 1 and not any(fields.get(name) for name in _IDLE),
+        idle=requests == 1 and not any(fields.get(name) for name in _IDLE),
     )
 
 
@@ -116,7 +124,7 @@ def decode_batch(found: re.Match[str]) -> DecodeBatch:
     """The running batch. The throughput is over the time since the line before, idle time included."""
     fields = _fields(found[1])
     return DecodeBatch(
-        fields["#running-req"],
+        _told("#running-req", found[1], fields),
         _named(fields, _DECODE_QUEUES),
         _named(fields, _USAGE),
         fields.get("gen throughput (token/s)"),

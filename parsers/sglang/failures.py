@@ -135,8 +135,31 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
 
 @rule(
     runtime="sglang",
+    anchor="retract_decode: aborted ",
+    # A client may choose the id; all that can stand behind it means the same.
+    pattern=(
+        r"retract_decode: aborted (?:last request [^\n]{1,256}? due to OOM"
+        r"|request [^\n]{1,256}?: (?:Retraction host KV pool exhausted\.|Retracted under decode memory pressure without a KV backup\.))[^\n]*+"
+    ),
+    source=("retract_decode: aborted last request %s due to OOM",),
+    samples={
+        "sglang 0.5.17": "retract_decode: aborted last request 3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4 due to OOM",
+        "sglang 0.5.23": "retract_decode: aborted request 3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4: Retraction host KV pool exhausted. Aborting the request.",
+    },
+    scope=_LINE,
+    emits=_failure("kv_pool_exhausted"),
+)
+def retracted_for_good(_: re.Match[str]) -> EngineFailure:
+    """A request that had to leave the KV pool and cannot come back: there is no room even for the last one, or for its KV elsewhere."""
+    return EngineFailure("kv_pool_exhausted")
+
+
+@rule(
+    runtime="sglang",
     anchor=(
         "Exception: Capture cuda graph failed: ",
+        "Exception: Capture frozen-KV MTP cuda graph failed: ",
+        "RuntimeError: Capture prefill CUDA graph failed: ",
         "RuntimeError: Initialization failed. Please see the error messages above.",
         "RuntimeError: Not enough memory.",
         "RuntimeError: Loaded weights leave no ",
@@ -145,7 +168,7 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
     pattern=(
         r"(?:(?:Runtime|Value)Error: (?:Not enough memory\. Please try to increase --mem-fraction-static"
         r"|Loaded weights leave no GPU memory for the KV cache|Initialization failed\. Please see the error messages above\.)"
-        r"|Exception: Capture cuda graph failed: )"
+        r"|(?:Exception|RuntimeError): Capture (?:frozen-KV MTP |prefill )?(?:cuda|CUDA) graph failed: )"
     ),
     source=(
         "Not enough memory. Please try to increase --mem-fraction-static.",
@@ -153,7 +176,10 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
         "Initialization failed. Please see the error messages above.",
         "Capture cuda graph failed: %s",
     ),
-    samples={"sglang 0.5.17": "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."},
+    samples={
+        "sglang 0.5.17": "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+        "sglang 0.5.23": "RuntimeError: Capture prefill CUDA graph failed: CUDA error: out of memory",
+    },
     scope=Scope.EXCEPTION,
     emits=_failure("startup_failed"),
 )

@@ -108,6 +108,50 @@ def cute_compiled(found: re.Match[str]) -> Compiled:
 
 @rule(
     runtime="sglang",
+    anchor="fp8_fa_sm120 attention: compiling for ",
+    pattern=r"fp8_fa_sm120 attention: compiling for (S=\d{1,9} H=\d{1,9}) \(once per shape\)",
+    source="fp8_fa_sm120 attention: compiling for S=%d H=%d (once per shape)",
+    samples={"sglang 0.5.23": "fp8_fa_sm120 attention: compiling for S=4096 H=24 (once per shape)"},
+    since="0.5.23",
+    emits=compile_series("cutedsl", "compile"),
+)
+def attention_compiles(found: re.Match[str]) -> CompileSession:
+    """FP8 attention of consumer Blackwell, when a shape comes first; its end has no line."""
+    return CompileSession("cutedsl", "compile", label(f"fp8_fa_sm120 {found[1]}"))
+
+
+@rule(
+    runtime="sglang",
+    anchor="Compiled pinned Helion kernel ",
+    pattern=r"Compiled pinned Helion kernel (\w{1,128}) for (\w{1,32})",
+    source="Compiled pinned Helion kernel %s for %s",
+    samples={"sglang 0.5.23": "Compiled pinned Helion kernel _intra_matrices_wide for short"},
+    since="0.5.23",
+    emits=compile_series("other", "compile"),
+)
+def helion_compiled(found: re.Match[str]) -> Compiled:
+    """A kernel of Helion's, when a length of its bucket comes first."""
+    return Compiled("other", "compile", label(f"{found[1]} {found[2]}"))
+
+
+@rule(
+    runtime="sglang",
+    anchor="PCG capture stream is not set",
+    pattern=r"PCG capture stream is not set(?:\. This can be a|; likely a) Dynamo runtime recompilation",
+    source="PCG capture stream is not set. This can be a Dynamo runtime ",
+    samples={
+        "sglang 0.5.23": "PCG capture stream is not set. This can be a Dynamo runtime recompilation or an optional VLM branch pre-warmed outside "
+        "CUDA graph capture; falling back to eager execution for this subgraph.",
+    },
+    emits=compile_series("inductor", "recompile"),
+)
+def graph_without_stream(_: re.Match[str]) -> Compiled:
+    """A graph was made outside of the capture and runs without: once in a process' life, the more there are of it."""
+    return Compiled("inductor", "recompile", "")
+
+
+@rule(
+    runtime="sglang",
     anchor="Cached JIT module ",
     pattern=r"Cached JIT module ([\w.-]{1,200}) failed to load; rebuilding\.",
     source="Cached JIT module %s failed to load; rebuilding.",

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed, KvRoomMixedUp
+from parsers.events import KvCompatibility, KvParamsRefused, KvRequestMoved, KvRoomFailed, KvRoomMixedUp, TransportError
 from parsers.rules import Scope, Series, rule
 from parsers.units import DECIMAL, GIB, MIB, MILLISECOND
 
@@ -105,6 +105,85 @@ def prefill_unregistered(_: re.Match[str]) -> KvRoomFailed:
 def pair_mismatch(_: re.Match[str]) -> KvCompatibility:
     """The decode scheduler dies of it. A check that passes prints nothing."""
     return KvCompatibility("", "mismatch")
+
+
+@rule(
+    runtime="sglang",
+    anchor="NIXL state layout rejected: peer=",
+    pattern=r"NIXL state layout rejected: peer=\S{1,256} [^\n]*+",
+    source="NIXL state layout rejected: peer=%s %s",
+    samples={
+        "sglang 0.5.23": "NIXL state layout rejected: peer=7f1e2c0d-9a90-4b55-8f0e-90a7c3d1e522 ['NIXL prepared state component 0 (mamba) "
+        "stride mismatch for peer 7f1e2c0d-9a90-4b55-8f0e-90a7c3d1e522: src[0]=4096, dst[0]=2048']",
+    },
+    since="0.5.23",
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_compatibility_checks_total", {"result": "mismatch"})],
+)
+def layout_rejected(_: re.Match[str]) -> KvCompatibility:
+    """A prefill rank knows the layout of a peer's state and cannot write it: every transfer to that peer fails from now on."""
+    return KvCompatibility("", "mismatch")
+
+
+@rule(
+    runtime="sglang",
+    anchor="prefill bootstrap_thread died on engine_rank=",
+    pattern=r"prefill bootstrap_thread died on engine_rank=\d{1,6}; requests to this rank will time out in KVPoll\.Bootstrapping",
+    source="prefill bootstrap_thread died on engine_rank=%s; requests to ",
+    samples={
+        "sglang 0.5.23": "prefill bootstrap_thread died on engine_rank=3; requests to this rank will time out in KVPoll.Bootstrapping",
+    },
+    since="0.5.23",
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_transfer_failures_total", {"reason": "bootstrap"})],
+)
+def bootstrap_died(_: re.Match[str]) -> KvRoomFailed:
+    """One rank that no decode engine can reach any more, while the process lives."""
+    return KvRoomFailed("bootstrap", None)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Invalid request: Disaggregated request received without ",
+    pattern=r"Invalid request: Disaggregated request received without bootstrap room id\.[^\n]*+",
+    source=("Invalid request: Disaggregated request received without ", "bootstrap room id. "),
+    samples={
+        "sglang 0.5.17": "Invalid request: Disaggregated request received without bootstrap room id. req.rid='3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4'",
+        "sglang 0.5.23": "Invalid request: Disaggregated request received without bootstrap room id. req.rid='3f9a5c0e8b6d4a17a3f2c9d0e1b2a3c4'",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+)
+def router_bypassed(_: re.Match[str]) -> KvParamsRefused:
+    """A request that came to an engine of a pair past the router; it is refused, and nothing was tried."""
+    return KvParamsRefused()
+
+
+@rule(
+    runtime="sglang",
+    anchor="NIXL transport error for room ",
+    pattern=r"NIXL transport error for room \d{1,32}: [^\n]*+",
+    source="NIXL transport error for room %s: %s",
+    samples={"sglang 0.5.17": "NIXL transport error for room 6912345678901234567: NIXL_ERR_REMOTE_DISCONNECT"},
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("transport_errors_total", {"library": "nixl"})],
+)
+def room_unreachable(_: re.Match[str]) -> TransportError:
+    """An exception of NIXL's, which prints nothing itself when a peer goes; the request's end has a line of its own."""
+    return TransportError("nixl")
+
+
+@rule(
+    runtime="sglang",
+    anchor="Unexpected transfer worker error for room ",
+    pattern=r"Unexpected transfer worker error for room (\d{1,32})",
+    source="Unexpected transfer worker error for room %s",
+    samples={"sglang 0.5.17": "Unexpected transfer worker error for room 6912345678901234567"},
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_transfer_failures_total", {"reason": "transfer"})],
+)
+def transfer_worker_failed(found: re.Match[str]) -> KvRoomFailed:
+    """An exception of the prefill side's own, with its traceback; the line of the request's end is the same failure."""
+    return KvRoomFailed("transfer", found[1])
 
 
 @rule(

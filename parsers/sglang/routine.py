@@ -8,6 +8,27 @@ from parsers.rules import rule
 
 @rule(
     runtime="sglang",
+    anchor=("Some requests timed out when bootstrapping, ", "Some requests fail to receive KV Cache transfer done signal "),
+    pattern=r"Some requests (?:timed out when bootstrapping, which means |fail to receive KV Cache transfer done signal after bootstrapping\.)",
+    source=(
+        "Some requests timed out when bootstrapping, ",
+        "Some requests fail to receive KV Cache transfer done signal after bootstrapping. ",
+    ),
+    samples={
+        "sglang 0.5.17": "Some requests timed out when bootstrapping, which means prefill instances fail to receive the KV indices from the decode "
+        "instance of this request. If a greater mean TTFT is acceptable, you can 'export SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT=600' "
+        "(10 minutes) to relax the timeout condition. ",
+        "sglang 0.5.23": "Some requests fail to receive KV Cache transfer done signal after bootstrapping. If a greater mean TTFT is acceptable, "
+        "you can 'export SGLANG_DISAGGREGATION_WAITING_TIMEOUT=600' (10 minutes) to relax the timeout condition. ",
+    },
+)
+def timeout_hint(_: re.Match[str]) -> Nothing:
+    """Once in a process' life; each request that times out has a line of its own end."""
+    return NOTHING
+
+
+@rule(
+    runtime="sglang",
     anchor=(
         "Error fetching prefill server info from bootstrap: ",
         "Error fetching prefill info from bootstrap: ",

@@ -108,6 +108,22 @@ def sglang_weights_loaded(found: re.Match[str]) -> PhaseFinished:
 
 @rule(
     runtime="sglang",
+    anchor="Load weight end. Committed real weights ",
+    pattern=rf"Load weight end\. Committed real weights after CUDA graph capture in {DECIMAL} s",
+    source="Load weight end. Committed real weights after CUDA graph capture in %.2f s ",
+    samples={
+        "sglang 0.5.23": "Load weight end. Committed real weights after CUDA graph capture in 10.00 s (capture overlap window 61.20 s, startup overlap "
+        "total 84.50 s)",
+    },
+    since="0.5.23",
+)
+def sglang_weights_committed(found: re.Match[str]) -> PhaseFinished:
+    """Graphs were captured while the files were read: what the start then still waited for, on one rank."""
+    return PhaseFinished("load_weights", float(found[1]))
+
+
+@rule(
+    runtime="sglang",
     anchor="Capture ",
     pattern=(
         r"Capture (?:([\w -]{1,48}?) )?(?:CUDA|cuda|CPU|cpu|NPU|npu|XPU|xpu|MUSA|musa) graph end\. (?:step=\d{1,9}, )?"

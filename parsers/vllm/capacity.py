@@ -106,7 +106,7 @@ _PARTS = {
     "CUDAGraph memory": "cuda_graph",
     "NPU graph memory": "cuda_graph",
 }
-_IN_USE = re.compile(r"Current kv cache memory in use is (\d+(?:\.\d+)?) GiB", re.ASCII)
+_IN_USE = re.compile(rf"Current kv cache memory in use is {DECIMAL} GiB", re.ASCII)
 
 
 @rule(

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import Hazard
+from parsers.events import DraftMismatch, Hazard
 from parsers.rules import Scope, Series, rule
 
 
@@ -243,3 +243,20 @@ def capture_skipped(_: re.Match[str]) -> Hazard:
 def connector_statistics_missing(_: re.Match[str]) -> Hazard:
     """No line will tell of this connector's transfers."""
     return Hazard("kv_telemetry_missing", "connector")
+
+
+@rule(
+    anchor="  Value error, DSpark requires num_speculative_tokens >= ",
+    pattern=r"  Value error, DSpark requires num_speculative_tokens >= dspark_block_size \((\d{1,9})\); got (\d{1,9})\. ",
+    source=("DSpark requires num_speculative_tokens >= ", "dspark_block_size (%s); got "),
+    samples={
+        "0.26.0": "  Value error, DSpark requires num_speculative_tokens >= dspark_block_size (5); got 2. Smaller values produce incorrect output. Use "
+        "num_speculative_tokens=5 or larger (e.g. 7). [type=value_error, input_value=ArgsKwargs((), {'method': 'dspark'}), input_type=ArgsKwargs]",
+    },
+    since="0.26",
+    scope=Scope.EXCEPTION,
+    emits=_hazard("draft_length_mismatch"),
+)
+def drafts_too_short(found: re.Match[str]) -> DraftMismatch:
+    """Why the start is about to end: pydantic prints it behind the line that names its exception."""
+    return DraftMismatch(found[2], found[1])

@@ -17,13 +17,20 @@ _REASONS = {
     "push_reg_handshake_failed": "registration",
     "push_reg_notif_failed": "registration",
 }
-_LOOPBACK = re.compile(r"'remote_host': '(?:localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)'")
-_REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
+_LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
+_REQUEST_LIMIT = 256
+_STRING = r"(?:'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\")"
+# The rest of the record with its Context, whole or torn, up to where another record or Ray's mark may begin. What a client chose stands
+# in quotes, so that nothing in it can look like either; a string without end hides all that follows.
+_PLAIN = r"[^'\"\n(\[A-Z]*+"
+_NEXT = r"\([A-Za-z][\w-]{0,63}[^()\n]{0,80}\) |(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) |\[repeated \d"
+_CONTEXT = rf"({_PLAIN}(?:(?:{_STRING}|(?!{_NEXT})[(\[A-Z]){_PLAIN}){{0,400}})"
+_FIELD = re.compile(rf"'(request_id|remote_host)': ({_STRING})|{_STRING}")
 
 
 @rule(
     anchor="NIXL transfer failure: ",
-    pattern=r"NIXL transfer failure: ([a-z_]{1,64})\b",
+    pattern=rf"NIXL transfer failure: ([a-z_]{{1,64}})\b{_CONTEXT}",
     source="NIXL transfer failure: %s | Context: %s",
     samples={
         "0.26.0": "NIXL transfer failure: handshake_setup_failed | Context: {'failure_type': 'handshake_setup_failed', 'request_id': "
@@ -46,12 +53,13 @@ _REQUEST = re.compile(r"'request_id': '([^']{1,256})'")
 )
 def nixl_failure(found: re.Match[str]) -> KvTransferFailure | Nothing:
     """One record a rank: of a handshake attempt (setup), a request (handshake) or a transfer handle. A traceback may follow."""
-    text, end = found.string, found.end()
-    reason = _REASONS.get(found[1]) or ("other" if text.startswith((" | ", ". "), end) else "")
+    kind, context = found.groups()
+    reason = _REASONS.get(kind) or ("other" if context.startswith((" | ", ". ")) else "")
     if not reason:
         return NOTHING  # torn within the word
-    request = _REQUEST.search(text, end)
-    return KvTransferFailure("nixl", reason, request[1] if request else None, loopback=_LOOPBACK.search(text, end) is not None)
+    fields = {each[1]: each[2][1:-1] for each in _FIELD.finditer(context) if each[1]}
+    request, host = fields.get("request_id", "")[:_REQUEST_LIMIT], fields.get("remote_host", "")
+    return KvTransferFailure("nixl", reason, request or None, loopback=_LOOPBACK.fullmatch(host) is not None)
 
 
 @rule(

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 
 from parsers.events import NOTHING, KvMoved, Nothing
 from parsers.rules import Series, rule
-from parsers.units import MILLISECOND
+from parsers.units import LARGEST, MILLISECOND
 
 _OFFLOADING = re.compile(r"(?:\w{1,16}_to_\w{1,16}_total|vllm:kv_offload_(?:load|store)(?:_size)?)_(bytes|time|count)", re.ASCII)
 _PAIR = re.compile(r"(\w[\w: ()]{0,63})=(\d[\d.e+-]{0,31})(?=, |\s*$)", re.ASCII)
@@ -15,7 +14,7 @@ _PAIR = re.compile(r"(\w[\w: ()]{0,63})=(\d[\d.e+-]{0,31})(?=, |\s*$)", re.ASCII
 def moved(values: Mapping[str, str]) -> KvMoved | None:
     """The interval of the connector whose keys these are."""
     event = _offloading(values) or _mooncake_store(values) or _hf3fs(values)
-    if event and not all(isfinite(each) for each in event[1:] if each is not None):
+    if event and not all(each < LARGEST for each in event[1:] if each is not None):
         raise ValueError
     return event
 

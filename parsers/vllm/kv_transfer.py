@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 
 from parsers.connectors import connector_label
 from parsers.events import (
@@ -18,7 +17,7 @@ from parsers.events import (
     Nothing,
 )
 from parsers.rules import Scope, Series, rule
-from parsers.units import MIB, MILLISECOND
+from parsers.units import LARGEST, MIB, MILLISECOND
 from parsers.vllm.kv_stores import moved
 
 _NUMBER = r"(\d[\d.e+-]{0,31}|nan)"
@@ -75,7 +74,7 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
     transfers, mean, size = float(values[_TRANSFERS]), float(get("Avg xfer time (ms)", 0)), float(values[_SIZE])
     post_seconds = None if post is None else float(post) * MILLISECOND
     failures = sum(map(float, failed)) if failed else None
-    if not isfinite(transfers * (mean + size * MIB + (post_seconds or 0.0)) + (failures or 0.0)):
+    if not transfers * (mean + size * MIB + (post_seconds or 0.0)) + (failures or 0.0) < LARGEST:
         raise ValueError
     return KvTransferInterval(
         name,

@@ -12,9 +12,9 @@ _EMITS = (Series("spec_drafts_total"), Series("spec_draft_tokens_total"), Series
 @rule(
     anchor="SpecDecoding metrics: ",
     pattern=(
-        r"SpecDecoding metrics: Mean acceptance length: (\d+\.\d+|nan), Accepted throughput: [\d.]+ tokens/s, "
-        r"Drafted throughput: [\d.]+ tokens/s, Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens, "
-        r"Per-position acceptance rate: ([\d.an, ]{0,512})Avg Draft acceptance rate: (\d+\.\d+|nan)%"
+        r"SpecDecoding metrics: Mean acceptance length: (\d{1,9}\.\d{1,9}|nan), Accepted throughput: [\d.]{1,32} tokens/s, "
+        r"Drafted throughput: [\d.]{1,32} tokens/s, Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens, "
+        r"Per-position acceptance rate: ((?:(?:\d\.\d{1,9}|nan), ){1,96}|, )Avg Draft acceptance rate: (\d{1,9}\.\d{1,9}|nan)%"
     ),
     source="SpecDecoding metrics: Mean acceptance length: %.2f",
     samples={
@@ -40,7 +40,7 @@ def spec_interval(found: re.Match[str]) -> SpecInterval:
 @rule(
     anchor="SpecDecoding metrics: Draft acceptance rate: ",
     pattern=(
-        r"SpecDecoding metrics: Draft acceptance rate: (\d+\.\d+|nan)%, (?:Mean acceptance length: (\d+\.\d+|nan), )?"
+        r"SpecDecoding metrics: Draft acceptance rate: (\d{1,9}\.\d{1,9}|nan)%, (?:Mean acceptance length: (\d{1,9}\.\d{1,9}|nan), )?"
         r"Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens"
         r"(?:, Per-position acceptance rate: (\d\.\d{1,9}(?:, \d\.\d{1,9}){0,63}))?"
     ),
@@ -67,7 +67,7 @@ def first_spec_interval(found: re.Match[str]) -> SpecInterval:
 @rule(
     anchor="Speculative metrics: ",
     pattern=(
-        r"Speculative metrics: Draft acceptance rate: (\d+\.\d+|nan),[^\n]{0,200}? Number of accepted tokens: (\d{1,15}), "
+        r"Speculative metrics: Draft acceptance rate: (\d{1,9}\.\d{1,9}|nan),[^\n]{0,200}? Number of accepted tokens: (\d{1,15}), "
         r"Number of draft tokens: (\d{1,15})"
     ),
     source=("Speculative metrics: Draft acceptance rate: %.3f", "Number of accepted tokens: %d", "Number of draft tokens: %d"),

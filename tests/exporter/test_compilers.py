@@ -126,15 +126,35 @@ CUTE = "nvfp4_quantize_sm100a_cute_dsl/swizzled_bf16"
     ],
     ids=["kept", "not-kept"],
 )
-@pytest.mark.parametrize("watched", [False, True], ids=["alone", "watched-by-the-engine"])
-def test_flashinfer_kernel_of_cute_dsl_is_one_compile(end: str, *, watched: bool) -> None:
-    """The engine's monitor calls it by another name."""
-    told = [monitor("Nvfp4QuantizeSwizzledKernel", at="03:16:00", library="CuTeDSL")] if watched else []
-    reading = read(*SERVING, flashinfer(f"Compiling CuTe-DSL kernel {CUTE}", "03:16:00,100"), *told, flashinfer(end, "03:16:04,600"))
+@pytest.mark.parametrize("told", ["{begins}", "{begins}\n{monitor}", "{monitor}\n{begins}"], ids=["alone", "watched", "announced"])
+def test_flashinfer_kernel_of_cute_dsl_is_one_compile(end: str, told: str) -> None:
+    """The engine's monitor calls it by another name, before or after."""
+    begun = flashinfer(f"Compiling CuTe-DSL kernel {CUTE}", "03:16:00,100")
+    watched = monitor("Nvfp4QuantizeSwizzledKernel", at="03:16:00", library="CuTeDSL")
+    reading = read(*SERVING, told.format(begins=begun, monitor=watched), flashinfer(end, "03:16:04,600"))
 
     assert {("cutedsl", "compile", "serving"): 1} == events(reading)
     assert {"serving": pytest.approx(4.5)} == seconds(reading, "cutedsl")
     assert 0 == reading.value("jit_in_progress", "cutedsl")
+
+
+@pytest.mark.parametrize("order", ["m0 m1 b0 b1", "m0 b0 m1 b1", "b0 m0 b1 m1", "b0 b1 m0 m1"])
+def test_two_kernels_of_cute_dsl_are_two_compiles(order: str) -> None:
+    """On two ranks, one a second after the other: 4.5 and 9 s, whoever speaks first."""
+    lines = {}
+    for number in range(2):
+        at, kernel = f"03:16:0{number}", f"module/kernel{number}"
+        lines[f"b{number}"] = [f"({who}) {flashinfer(f'Compiling CuTe-DSL kernel {kernel}', f'{at},100')}" for who in (RANK0, RANK1)]
+        lines[f"m{number}"] = [monitor(f"Kernel{number}", who, at, library="CuTeDSL") for who in (RANK0, RANK1)]
+    ended = [
+        f"({who}) {flashinfer(f'Persisted CuTe-DSL kernel to /var/cache/module/kernel{number}.o', at)}"
+        for number, at in enumerate(("03:16:04,600", "03:16:10,100"))
+        for who in (RANK0, RANK1)
+    ]
+    reading = read(*SERVING, *(line for each in order.split() for line in lines[each]), *ended)
+
+    assert {("cutedsl", "compile", "serving"): 2} == events(reading)
+    assert {"serving": pytest.approx(4.5 + 9)} == seconds(reading, "cutedsl")
 
 
 def test_shape_that_flashinfer_did_not_tune_is_a_hazard() -> None:

@@ -20,9 +20,9 @@ def native(message: str, level: str = "E", where: str = "nixl_agent.cpp:1198", t
     return f"{level}0714 03:16:00.832085    {tid} {where}] {message}"
 
 
-def endpoint(lanes: str, kind: str = "inter-node", agent: str = "8d7b39a2-2f5e", at: str = "1795957114.942037") -> str:
+def endpoint(lanes: str, kind: str = "inter-node", agent: str = "8d7b39a2-2f5e", at: str = "1795957114.942037", pid: int = 11992) -> str:
     """How UCX reaches a peer, told at level INFO."""
-    return ucx(f"  {agent} {kind} cfg#1 {lanes}", at=at, level="INFO", where="ucp_worker.c:1997")
+    return ucx(f"  {agent} {kind} cfg#1 {lanes}", pid, at, level="INFO", where="ucp_worker.c:1997")
 
 
 def errors(reading: Reading) -> dict[tuple[str, ...], float]:
@@ -211,6 +211,20 @@ def test_transport_that_reaches_the_peer_s_memory(lines: list[str], transports: 
     reading = read(*STARTED, *lines)
 
     assert {(each,): 1.0 for each in transports} == reading.series("kv_transport_info")
+
+
+def test_transports_are_those_of_all_processes() -> None:
+    """Three ranks write by RDMA, one by TCP; each of them also has a neighbour, and one sets its connection up again."""
+    lanes = {11: "rma(rc_mlx5/mlx5_0:1)", 12: "rma(rc_mlx5/mlx5_1:1)", 13: "rma(rc_mlx5/mlx5_2:1)", 14: "rma_am(tcp/eth0)"}
+    lines = [endpoint(lane, pid=pid, at=f"17959571{pid}.706278") for pid, lane in lanes.items()]
+    reading = read(*STARTED, *lines)
+    assert reading.series("kv_transport_info") == {("rc_mlx5",): 1, ("tcp",): 1}
+
+    reading.feed(endpoint("rma(cuda_ipc/cuda)", "intra-node", pid=14, at="1795957120.706278"))
+    assert reading.series("kv_transport_info") == {("rc_mlx5",): 1, ("tcp",): 1, ("cuda_ipc",): 1}
+
+    reading.feed(endpoint("rma(rc_mlx5/mlx5_3:1)", pid=14, at="1795957121.706278"))
+    assert reading.series("kv_transport_info") == {("rc_mlx5",): 1, ("cuda_ipc",): 1}
 
 
 def test_ucx_time_is_utc_and_leaves_the_log_s_own_clock_alone() -> None:

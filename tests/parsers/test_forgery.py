@@ -264,3 +264,64 @@ def test_a_request_is_private_and_nothing_else_of_it_is_shown():
     assert len(reading.events) == len(lines)
     assert [event.request for event in reading.events if hasattr(event, "request")] == [CANARY] * 5
     assert CANARY not in reading.public_text()
+
+
+# -- records behind a Context -------------------------------------------------------------------------------------------
+
+FAILED = (
+    "NIXL transfer failure: handshake_failed | Context: {'failure_type': 'handshake_failed', 'request_id': %s, 'remote_host': '10.0.0.7'}"
+)
+ID = "'cmpl-1'"
+SECOND = header("base_worker.py:1435", level="ERROR", who="Worker_TP1 pid=12") + FAILED % "'cmpl-2'"
+
+
+def _failed(context):
+    return header("base_worker.py:1435", level="ERROR", who="Worker_TP0 pid=11") + context
+
+
+OUTSIDE = [at for at in range(len("NIXL transfer failure: handshake_failed"), len(FAILED % ID)) if (FAILED % ID)[:at].count("'") % 2 == 0]
+
+
+@pytest.mark.parametrize("torn", OUTSIDE)
+def test_a_record_behind_a_torn_one_is_read(torn):
+    """The line break is lost, and the end of the first record: both count, wherever it broke off outside of a string."""
+    text = (FAILED % ID)[:torn]
+    reading = read(_failed(text) + SECOND + "\n")
+    assert [event.request for event in reading.events] == ["cmpl-1" if ID in text else None, "cmpl-2"]
+
+
+def test_what_stands_behind_half_a_string_may_be_anybody_s():
+    """A client's id is such a string."""
+    assert len(read(_failed((FAILED % ID).partition("-1'")[0]) + SECOND + "\n").events) == 1
+
+
+def test_records_without_a_line_break_between_them_are_read():
+    """Three on one line, and the line of another level behind them."""
+    reading = read(_failed(FAILED % ID) + SECOND + SECOND.replace("cmpl-2", "cmpl-3") + header(level="INFO") + STATS + "\n")
+    assert [event.request for event in reading.events[:3]] == ["cmpl-1", "cmpl-2", "cmpl-3"]
+    assert reading.kinds[3:] == ["IntervalStats"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"'{CANARY}{SECOND.replace(chr(39), '')}'",
+        '"' + CANARY + SECOND + '"',
+        "'" + CANARY + "\\'" + SECOND.replace("'", "\\'") + "'",
+        "\"', 'remote_host': '127.0.0.1', 'request_id': 'cmpl-7'\"",
+        f"'{CANARY} [repeated 999x across cluster]'",
+        f"'{CANARY}\\\\\\'}}{SECOND.replace(chr(39), '')}'",
+    ],
+    ids=["header", "double-quotes", "escaped", "fields", "repeated", "backslashes"],
+)
+def test_a_request_s_id_forges_nothing(said):
+    """The repr of what a client chose stands in quotes of its own."""
+    (event,) = read(_failed(FAILED % said) + "\n").events
+    assert event[:2] == ("nixl", "handshake")
+    assert event.request != "cmpl-7"
+    assert not event.loopback
+
+
+def test_a_context_is_read_before_ray_s_mark():
+    """Five workers print the same."""
+    assert len(read("(RayWorkerWrapper pid=4) " + _failed(FAILED % ID) + " [repeated 5x across cluster]\n").events) == 5

@@ -301,6 +301,17 @@ def test_lines_of_the_router(line, expected):
     assert not sum(reading.log.unrecognised.values())
 
 
+def test_time_of_the_router_in_either_form_is_its_own():
+    """Rust's tracing prints RFC 3339, as do `kubectl logs --timestamps` and CRI, which may stand before it."""
+    line = f" INFO {REQUEST[:-3]} status_code=200}}: smg::response: finished processing request\n"
+    for time in ("2026-06-17T17:09:33.077123Z", "2026-06-17 17:09:33"):
+        for wrapping in ("", "2026-06-17T17:09:34.5Z ", "2026-06-17T17:09:34.5Z stdout F "):
+            reading = read(wrapping + time + line)
+            assert reading.kinds == ["GatewayAnswered"]
+            assert reading.heads[0].time == pytest.approx(utc(2026, 6, 17, 17, 9, 33), abs=0.1)
+            assert reading.heads[0].wrapped_time == (wrapping[:22] or None)
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -358,3 +369,41 @@ def test_a_torn_line_is_counted_and_skipped(text):
             reading = read((prefix + text)[:end])
             assert not reading.log.rule_errors
             assert len(reading.events) <= 1
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [header() + "vLLM API server version 0.26.0\n", "[2026-06-17 17:00:00] The server is fired up and ready to roll!\n"],
+    ids=["vLLM", "SGLang"],
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        KLOG + SELECTED,
+        KLOG_ERROR + '"request end" requestID="a" errorCode=503 errorMessage="x"\n',
+        f'{KLOG_ERROR}"prefill request failed" err=<\n\tprefill request failed: http_error\n > request_id="a"\n',
+        json.dumps(
+            {"level": "info", "ts": "2026-06-17T17:09:33Z", "caller": "proxy/x.go:117", "msg": "fallback to decode", "request_id": "a"}
+        )
+        + "\n",
+        '2026-06-17T17:09:33.077+0800\tINFO\tproxy/x.go:189\tfallback to decode\t{"request_id": "a"}\n',
+        RUST + ROUTER + "Decode request failed\n",
+        f"{gateway_header('vllm_proxy')}[a] Prefill done in 1ms\n",
+    ],
+    ids=["klog", "klog-error", "several-lines", "zap", "console", "rust", "proxy"],
+)
+def test_an_engine_tells_nothing_of_a_gateway(engine, line):
+    """Whatever stands in its log; elsewhere the same line tells."""
+    assert [kind for kind in read(line).kinds if kind.startswith("Gateway")]
+    assert not [kind for kind in read(engine + line).kinds if kind.startswith("Gateway")]
+
+
+def test_a_gateway_beside_an_engine_has_a_container_of_its_own():
+    """Prefixes tell the two apart, whoever is first."""
+    lines = [f"engine-1  | {header()}vLLM API server version 0.26.0\n", f"gateway-1  | {KLOG}{SELECTED}"]
+    for order in (lines, lines[::-1]):
+        reading = read(*order)
+        assert sorted((head.container, kind) for head, kind in zip(reading.heads, reading.kinds, strict=True)) == [
+            ("engine-1", "EngineStarted"),
+            ("gateway-1", "GatewayRouted"),
+        ]

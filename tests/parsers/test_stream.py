@@ -239,6 +239,12 @@ def test_nuls_within_a_line_are_left_out():
     assert read(GOOD[:60] + b"\0" * 999 + GOOD[60:]).told == [TELLS_ONE]
 
 
+def test_a_mark_of_the_byte_order_is_no_text():
+    """At the start of a file, and of each of several that were put behind each other."""
+    mark = b"\xef\xbb\xbf"
+    assert read(mark + GOOD, GOOD, mark + GOOD).told == [TELLS_ONE] * 3
+
+
 @pytest.mark.parametrize("chunk", [1 << 12, 1 << 16, 1 << 18, 10 << 20])
 def test_ten_megabytes_without_a_line_break_are_one_cut_line(chunk):
     """The lines behind them are read, and the long one is counted once."""
