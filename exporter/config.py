@@ -34,6 +34,7 @@ __all__ = (
     "Config",
     "ConfigError",
     "LogConfig",
+    "Section",
     "SourceConfig",
     "WebConfig",
     "from_flags",
@@ -136,7 +137,9 @@ LogPath = Annotated[str, AfterValidator(_log_path)]
 LabelName = Annotated[str, AfterValidator(_label_name)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A mapping of which all keys are known; a key without a value keeps its default."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
@@ -147,21 +150,23 @@ class _Section(BaseModel):
         return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
 
 
-class WebConfig(_Section):
+class WebConfig(Section):
     """Where /metrics is served."""
 
     listen_address: Annotated[str, AfterValidator(_listen_address)] = ":19877"
     telemetry_path: Annotated[str, AfterValidator(_telemetry_path)] = "/metrics"
+    config_file: Annotated[str, AfterValidator(_path)] | None = None
+    enable_lifecycle: bool = False
 
 
-class LogConfig(_Section):
+class LogConfig(Section):
     """The exporter's own log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["logfmt", "json"] = "logfmt"
 
 
-class SourceConfig(_Section):
+class SourceConfig(Section):
     """One source: the log files of one engine, or of many under kubelet's directories."""
 
     name: Annotated[str, AfterValidator(_source_name)] = ""
@@ -184,7 +189,7 @@ class SourceConfig(_Section):
         return copy
 
 
-class Config(_Section):
+class Config(Section):
     """The whole configuration."""
 
     web: WebConfig = WebConfig()
@@ -217,6 +222,8 @@ def from_flags(
     logs: Sequence[str],
     listen_address: str | None = None,
     telemetry_path: str | None = None,
+    web_config_file: str | os.PathLike[str] | None = None,
+    enable_lifecycle: bool | None = None,
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
@@ -235,7 +242,12 @@ def from_flags(
     # Without what is not set: a name that was not given stays one that was not given.
     raw: dict[str, Any] = base.model_dump(exclude_unset=True) if base else {}
     known = len(raw.get("sources", ()))
-    web = {"listen_address": listen_address, "telemetry_path": telemetry_path}
+    web = {
+        "listen_address": listen_address,
+        "telemetry_path": telemetry_path,
+        "config_file": None if web_config_file is None else os.fspath(web_config_file),
+        "enable_lifecycle": enable_lifecycle,
+    }
     log = {"level": log_level, "format": log_format}
     raw["web"] = raw.get("web", {}) | {key: value for key, value in web.items() if value is not None}
     raw["log"] = raw.get("log", {}) | {key: value for key, value in log.items() if value is not None}
@@ -251,6 +263,8 @@ def from_flags(
 
 def _flag(location: Location, known: int = 0) -> str:
     match location:
+        case ("web", "config_file"):
+            return "--web.config.file"
         case ("web" | "log", *_):
             return f"--{'.'.join(map(str, location)).replace('_', '-')}"
         case ("sources", int(index), "path" | "paths", *_):
