@@ -195,6 +195,7 @@ class Config(Section):
     web: WebConfig = WebConfig()
     log: LogConfig = LogConfig()
     state_file: Annotated[str, AfterValidator(_path)] | None = None
+    log_roots: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
     sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
 
 

@@ -173,7 +173,7 @@ class Reload:
                 config = self._reread()
             except ConfigError as error:
                 return self._daemon.reload_failed(str(error))
-            for key in ("web", "state_file"):
+            for key in ("web", "state_file", "log_roots"):
                 if getattr(config, key) != getattr(self._config, key):
                     logger.warning("%s: a change takes a restart", key)
             set_up_logging(config.log.level, config.log.format)
