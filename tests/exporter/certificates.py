@@ -22,7 +22,8 @@ class Authority:
         self.cert = folder / f"{name}.pem"
         self._key = folder / f"{name}.key"
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-        openssl("req", "-x509", *curve, "-keyout", str(self._key), "-out", str(self.cert), "-days", "2", "-subj", f"/CN={name}")
+        files = ("-keyout", str(self._key), "-out", str(self.cert))
+        openssl("req", "-x509", *curve, *files, "-days", "2", "-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign")
 
     def issue(self, name: str, cert: Path, key: Path) -> None:
         """Write a certificate for a name, and for 127.0.0.1, replacing what is there."""
