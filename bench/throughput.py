@@ -33,8 +33,8 @@ class Run(NamedTuple):
 
 
 def captured_corpus(size: int) -> Path:
-    """The captured logs, repeated until they make `size` bytes."""
-    logs = sorted((ROOT / "tests" / "data").glob("*/captured-*.log"))
+    """The captured logs of engines, repeated until they make `size` bytes."""
+    logs = sorted(log for engine in ("sglang", "vllm") for log in (ROOT / "tests" / "data").glob(f"{engine}-*/captured-*.log"))
     target = CORPORA / f"captured-{size}.log"
     if not target.exists():
         CORPORA.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ import click
 
 from exporter import cli
 from exporter.families import FAMILIES, PREFIX
+from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
 from tests.evidence import known
 
@@ -20,6 +21,12 @@ def metrics_page() -> str:
         _NOTE,
         "Families about an engine have the labels `source` and `runtime`, those about its files `source`; static labels of the configuration come",
         "after these. Families about the exporter itself have none of them.",
+        "",
+        (
+            "`runtime` is an engine (`vllm`, `sglang`), a gateway "
+            f"({', '.join(f'`{each}`' for each in sorted(GATEWAYS))}) or `unknown`. A gateway is no engine: it shows the `gateway_*` families, its"
+        ),
+        "answers, its lines, and of `pd_evidence` the checks `pair_selected` and `params_injected`; no state, no cache and no verdict.",
         "",
         "| family | kind | labels | meaning |",
         "|---|---|---|---|",

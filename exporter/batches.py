@@ -9,6 +9,13 @@ from parsers.header import Head
 _PROBE_SECONDS = 3.0  # the answer follows after a second, and the times are whole seconds
 _PAGES = frozenset((1, 16, 32, 64, 128, 256))
 _RANKS_LIMIT = 1000
+_VERIFIED = {
+    "cap": ("spec_cap_length",),
+    "block": ("spec_block_acceptance_length",),
+    "uncapped": ("spec_uncapped_acceptance_length", "mean"),
+    "uncapped_low": ("spec_uncapped_acceptance_length", "low"),
+    "uncapped_high": ("spec_uncapped_acceptance_length", "high"),
+}
 
 
 def first_stage(head: Head) -> bool:
@@ -37,6 +44,9 @@ def decode_samples(event: DecodeBatch, dp_rank: str, method: str) -> Iterator[Sa
         yield Sample("spec_acceptance_length", (dp_rank, method), event.length)
     if event.ratio is not None:
         yield Sample("spec_acceptance_ratio", (dp_rank, method), event.ratio)
+    for name, tokens in event.verified.items():
+        family, *stat = _VERIFIED[name]
+        yield Sample(family, (dp_rank, method, *stat), tokens)
 
 
 def _common_samples(event: PrefillBatch | DecodeBatch, dp_rank: str) -> Iterator[Sample]:

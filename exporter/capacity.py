@@ -10,12 +10,17 @@ from parsers.events import (
     KvCacheSize,
     KvPools,
     KvTransferPlan,
+    KvTransports,
     MemoryReport,
     MemoryUsed,
     StateCacheSlots,
 )
 from parsers.header import Head
 
+_WHOLE = ""
+"""Stands for all pools of a rank, where a line tells their sum."""
+
+_OF_WINDOWS = {"full", "swa"}
 _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that says more is no engine's
 
 
@@ -41,9 +46,20 @@ class Capacity:
         """A library or a kernel backend in use."""
         self._set("component_info", 1, event.component, event.value)
 
+    @property
+    def transports(self) -> list[str]:
+        """What the transport library says carries KV; nothing where it does not say."""
+        return [labels[0] for family, labels in self._gauges if family == "kv_transport_info"]
+
     def kv_transfer_plan(self, event: KvTransferPlan, head: Head) -> None:
         """How ranks map to the remote ones."""
         self._set("kv_transfer_plan_info", 1, *event)
+
+    def kv_transports(self, event: KvTransports, head: Head) -> None:
+        """How the peer is reached that was connected last."""
+        self._gauges = {key: value for key, value in self._gauges.items() if key[0] != "kv_transport_info"}
+        for name in event.names:
+            self._set("kv_transport_info", 1, name)
 
     def kv_cache_bytes(self, event: KvCacheBytes, head: Head) -> None:
         """One rank's share."""
@@ -60,24 +76,49 @@ class Capacity:
     def kv_pools(self, event: KvPools, head: Head) -> None:
         """Pools that lines of their own tell of: the first word of each counts, unless it is about a new size."""
         rank, dp_rank = head.origin.rank, head.origin.dp_rank
-        if "device" in event.tokens and not event.resized and self._has_named_pools(dp_rank):
+        self.free_memory(event.free, head)
+        pools = self._named(event, rank, dp_rank)
+        if "device" in pools and not event.resized and self._pools(dp_rank).keys() - {"device"}:
             return  # the draft model's: it is no second pool
-        for pool, tokens in event.tokens.items():
+        for pool, tokens in pools.items():
             if event.resized or ("kv_cache_size_tokens", (dp_rank, pool)) not in self._gauges:
                 self._set("kv_cache_size_tokens", tokens, dp_rank, pool)
-        if event.bytes is None:
-            return
-        if event.resized:
-            self._pool_bytes = {key: size for key, size in self._pool_bytes.items() if key[0] != rank}
-        self._pool_bytes.setdefault((rank, "+".join(event.tokens)), event.bytes)
+        if event.bytes is not None:
+            self._take_bytes(event, event.bytes, rank, "+".join(pools))
 
-    def _has_named_pools(self, dp_rank: str) -> bool:
-        return any(family == "kv_cache_size_tokens" and labels[0] == dp_rank and labels[1] != "device" for family, labels in self._gauges)
+    def _take_bytes(self, event: KvPools, size: float, rank: str, pool: str) -> None:
+        """One rank's bytes of a pool: the sum of all takes the place of what was told of each."""
+        whole = (rank, _WHOLE) in self._pool_bytes
+        if event.resized or (event.whole and not whole):
+            self._pool_bytes = {key: each for key, each in self._pool_bytes.items() if key[0] != rank} | {(rank, _WHOLE): size}
+            if event.resized:
+                self._gauges.pop(("kv_cache_size_bytes", (rank,)), None)
+        elif not whole:
+            self._pool_bytes.setdefault((rank, pool), size)
+
+    def _named(self, event: KvPools, rank: str, dp_rank: str) -> dict[str, float]:
+        """Pools by name: some lines tell of a pool that others named by its tokens alone."""
+        tokens, known = event.tokens, self._pools(dp_rank)
+        named = known.keys() - {"device"}
+        if "device" not in tokens or not (event.resized or named == _OF_WINDOWS):  # else the draft model's pool may be as long
+            return tokens
+        same = [pool for pool in sorted(named) if known[pool] == tokens["device"]]
+        same = [pool for pool in same if (rank, pool) not in self._pool_bytes] or same
+        return {same[0]: tokens["device"]} if same else tokens
+
+    def _pools(self, dp_rank: str) -> dict[str, float]:
+        """The pools of one engine in tokens."""
+        return {
+            labels[1]: tokens
+            for (family, labels), tokens in self._gauges.items()
+            if family == "kv_cache_size_tokens" and labels[0] == dp_rank
+        }
 
     def ceilings(self, event: CeilingsTold, head: Head) -> None:
         """The whole pool, for an engine that told of no pool in particular, and how many of the longest requests fit."""
         dp_rank = head.origin.dp_rank
-        if not any(family == "kv_cache_size_tokens" and labels[0] == dp_rank for family, labels in self._gauges):
+        self.free_memory(event.free, head)
+        if not self._pools(dp_rank):
             self._set("kv_cache_size_tokens", event.tokens, dp_rank, "device")
         if longest := float(event.settings["max_model_len"]):
             self._set("kv_cache_max_concurrency", event.tokens / longest, dp_rank)
@@ -86,13 +127,18 @@ class Capacity:
         """The states of recurrent layers."""
         self._set("state_cache_slots", event.slots, head.origin.dp_rank)
 
-    def phase_memory(self, memory: MemoryUsed, head: Head) -> None:
-        """What one phase of one rank took: target and draft model add up."""
+    def phase_memory(self, memory: MemoryUsed, head: Head, *, alone: bool) -> None:
+        """What one phase of one rank took: target and draft model add up. `alone` when there is no other rank."""
         mine = self._memory.setdefault((head.origin.rank, memory.part), {}).setdefault(head.origin.who, [])
-        if not head.origin.who:
+        if not head.origin.who and not alone:
             mine.clear()  # without a process name a second line may be another rank's
         if len(mine) < _ROUNDS_LIMIT:
             mine.append(memory.bytes)
+
+    def free_memory(self, free: float | None, head: Head) -> None:
+        """What is left to a rank: the last word counts."""
+        if free is not None:
+            self._memory.setdefault((head.origin.rank, "free"), {})[head.origin.who] = [free]
 
     def memory_report(self, event: MemoryReport, head: Head) -> None:
         """A summary replaces what single phases told."""
@@ -114,6 +160,8 @@ class Capacity:
         for (family, labels), value in self._gauges.items():
             yield Sample(family, labels, value)
         for rank in dict.fromkeys(rank for rank, _ in self._pool_bytes):
+            if ("kv_cache_size_bytes", (rank,)) in self._gauges:
+                continue  # told of all pools together: what is left is the draft model's
             yield Sample("kv_cache_size_bytes", (rank,), sum(size for (each, _), size in self._pool_bytes.items() if each == rank))
         for (rank, part), processes in self._memory.items():
             yield Sample("engine_memory_bytes", (rank, part), max(0.0, *map(sum, processes.values())))  # others may free memory meanwhile

@@ -52,6 +52,7 @@ def main() -> None:
 @click.option("--name", help="Name of the source, with one --log; default: the file's name.")
 @click.option("--start-at", type=click.Choice(["beginning", "end"]), help="Read the history first (default), or only what is new.")
 @_source_options
+@click.option("--engine-metrics-url", metavar="URL", help="The engine's own /metrics, with one --log: a second witness.")
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
 @click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
 @click.option(
@@ -75,6 +76,7 @@ def run(
     start_at: str | None,
     pd_role: str | None,
     pd_expect: str | None,
+    engine_metrics_url: str | None,
     listen_address: str | None,
     telemetry_path: str | None,
     web_config_file: Path | None,
@@ -91,7 +93,7 @@ def run(
     from exporter.config import Config, ConfigError, from_flags, load
     from exporter.serve import ListenError, serve
 
-    defaults = {"name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect}
+    defaults = {"name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect, "engine_metrics_url": engine_metrics_url}
 
     def settings() -> Config:
         return from_flags(

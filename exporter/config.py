@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -109,6 +110,20 @@ def _log_path(text: str, info: ValidationInfo) -> str:
     return text if text == STDIN else _path(text, info)
 
 
+def _metrics_url(text: str) -> str:
+    """An address without a user's name: a secret belongs into the token file, and what is wrong must not be quoted."""
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        valid = False
+    if not valid or CONTROL.search(text) or not text.isascii() or " " in text:
+        raise ValueError('expected an address such as "http://127.0.0.1:8000/metrics"')
+    if "@" in parts.netloc or parts.fragment:
+        raise ValueError("must have no user name, password or fragment; a token goes into engine_metrics_token_file")
+    return text
+
+
 def _timezone(text: str) -> str:
     match = re.fullmatch(r"[+-]([0-9]{2}):([0-5][0-9])", text)
     if not match or int(match[1]) * 60 + int(match[2]) > 14 * 60:
@@ -176,6 +191,11 @@ class SourceConfig(Section):
     pd_expect: Literal["all", "mixed"] | None = None
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
+    engine_metrics_url: Annotated[str, AfterValidator(_metrics_url)] | None = None
+    engine_metrics_token_file: Annotated[str, AfterValidator(_path)] | None = None
+    jit_cache_home: Annotated[str, AfterValidator(_path)] | None = None
+    jit_cache_dirs: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
+    jit_proc_root: Annotated[str, AfterValidator(_path)] | None = None
 
     @property
     def given_name(self) -> str:
@@ -196,6 +216,7 @@ class Config(Section):
     log: LogConfig = LogConfig()
     state_file: Annotated[str, AfterValidator(_path)] | None = None
     log_roots: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
+    rdma_sysfs_root: Annotated[str, AfterValidator(_path)] | None = None
     sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
 
 
@@ -233,13 +254,14 @@ def from_flags(
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and name with one log). None is not given.
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and with one log name and engine_metrics_url). None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
     if settings and not logs:
         raise ConfigError(f"{_flag((next(iter(settings)),))}: needs --log")
-    if "name" in settings and len(logs) > 1:
-        raise ConfigError("--name: needs exactly one --log")
+    for key in ("name", "engine_metrics_url"):
+        if key in settings and len(logs) > 1:
+            raise ConfigError(f"{_flag((key,))}: needs exactly one --log")
     # Without what is not set: a name that was not given stays one that was not given.
     raw: dict[str, Any] = base.model_dump(exclude_unset=True) if base else {}
     known = len(raw.get("sources", ()))

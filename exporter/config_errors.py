@@ -135,6 +135,8 @@ def faults_across(sources: list[object]) -> Iterator[Fault]:
         at = ("sources", index)
         if source.get("path") is not None and source.get("paths") is not None:
             yield Fault((*at, "paths"), "give 'path' or 'paths', not both")
+        if source.get("engine_metrics_token_file") is not None and source.get("engine_metrics_url") is None:
+            yield Fault((*at, "engine_metrics_token_file"), "needs engine_metrics_url")
         name = source.get("name")
         if isinstance(name, str):
             if name in names:

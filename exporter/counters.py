@@ -17,6 +17,7 @@ SERIES_LIMIT = 1000
 _REQUEST_LIMIT = 4096
 _REQUEST_SECONDS = 600.0
 _FOLD_LIMIT = 4096
+_FOLDS_OF_A_KEY = 16
 _LATE_SECONDS = 60.0
 
 
@@ -115,22 +116,28 @@ class Digest:
 
 
 class Folds:
-    """Recognises the same fact from another process. The same process repeating itself is a new fact."""
+    """Recognises the same fact from another process. The same process repeating itself is a new fact.
+
+    Processes may be several facts apart: the next telling of each is about the first fact that it has not told yet.
+    """
 
     STATE = ("joinable",)
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, ...], Fold] = OrderedDict()
+        self._open: OrderedDict[tuple[str, ...], list[Fold]] = OrderedDict()
 
     @property
-    def joinable(self) -> dict[tuple[str, ...], Fold]:
+    def joinable(self) -> dict[tuple[str, ...], tuple[Fold, ...]]:
         """The facts that another process may still tell, with a minute's grace for lines that come late."""
-        last = max((fold.time for fold in self._open.values()), default=0.0)
-        return {key: fold for key, fold in self._open.items() if last - fold.time <= _LATE_SECONDS}
+        last = max((fold.time for folds in self._open.values() for fold in folds), default=0.0)
+        recent = {key: tuple(fold for fold in folds if last - fold.time <= _LATE_SECONDS) for key, folds in self._open.items()}
+        return {key: folds for key, folds in recent.items() if folds}
 
     @joinable.setter
-    def joinable(self, folds: Mapping[tuple[str, ...], Fold]) -> None:
-        self._open = OrderedDict(folds)
+    def joinable(self, folds: Mapping[tuple[str, ...], tuple[Fold, ...] | Fold]) -> None:
+        # The first version to save a state knew one fact of a key.
+        several = {key: (each,) if isinstance(each, Fold) else each for key, each in folds.items()}
+        self._open = OrderedDict((key, list(each)) for key, each in several.items())
 
     def join(self, key: tuple[str, ...], who: str, time: float | None, nameless: int = 1) -> Fold:
         """The fact that this process tells now: one begun by others, or a new one.
@@ -138,15 +145,26 @@ class Folds:
         Lines without a process name are of `nameless` processes, that cannot be told apart.
         """
         now = time or 0.0
-        fold = self._open.get(key)
-        if not who and fold is not None and len(fold.seen) < nameless:
-            who = f"#{len(fold.seen)}"
-        if fold is None or who in fold.seen or abs(now - fold.time) > FOLD_SECONDS:
-            fold = self._open[key] = Fold(now)
-            self._open.move_to_end(key)
+        folds = self._open.get(key)
+        if folds is None:
+            folds = self._open[key] = []
             if len(self._open) > _FOLD_LIMIT:
                 self._open.popitem(last=False)
+        for fold in folds:
+            if abs(now - fold.time) <= FOLD_SECONDS:
+                name = who or (f"#{len(fold.seen)}" if len(fold.seen) < nameless else "")
+                if name not in fold.seen:
+                    fold.seen.add(name)
+                    return fold
+        return self._begin(folds, key, who, now)
+
+    def _begin(self, folds: list[Fold], key: tuple[str, ...], who: str, now: float) -> Fold:
+        fold = Fold(now)
         fold.seen.add(who)
+        while folds and (abs(now - folds[0].time) > FOLD_SECONDS or len(folds) >= _FOLDS_OF_A_KEY):
+            del folds[0]
+        folds.append(fold)
+        self._open.move_to_end(key)
         return fold
 
 
@@ -181,3 +199,7 @@ class RequestSet:
         if len(self._seen) > _REQUEST_LIMIT:
             self._seen.popitem(last=False)
         return True
+
+    def take(self, request: str) -> bool:
+        """Forget a request; whether it was known."""
+        return self._seen.pop(self._digest.of(request), None) is not None

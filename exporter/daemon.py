@@ -13,6 +13,7 @@ from exporter.checkpoint import StateFile
 from exporter.config import Config
 from exporter.counters import Sample
 from exporter.discovery import Target, discover, watch_roots
+from exporter.evidence.witnesses import RDMA_STATE, Witnesses
 from exporter.exposition import Snapshot, StoppingError
 from exporter.faults import Faults
 from exporter.followed import FORGET_SECONDS, FollowedSource
@@ -84,6 +85,9 @@ class Daemon:
         self._discovered_at = time.monotonic()
         self._saved: dict[str, str] | None = None
         self._faults = Faults("(all)")
+        self._found = threading.Event()
+        """Whether a witness found something that is not saved."""
+        self._witnesses = Witnesses(self._wake_for_found, self._faults.note)
         self._restore(state_file.load() if state_file else {})
         self._watcher = auto(*self._watched())
         self._stopping = threading.Event()
@@ -99,7 +103,8 @@ class Daemon:
     def _restore(self, states: Mapping[str, Any]) -> None:
         targets = discover(self._config.sources, self._config.log_roots)
         now = time.monotonic()
-        self._away = {name: _Away(json.dumps(state), now) for name, state in states.items()}
+        self._witnesses.restore(states.get(RDMA_STATE, {}))
+        self._away = {name: _Away(json.dumps(state), now) for name, state in states.items() if name != RDMA_STATE}
         try:
             self._follow(targets, as_configured=True)
         except _NO_STATE as error:
@@ -123,6 +128,7 @@ class Daemon:
         """Begin to read."""
         for thread in self._threads:
             thread.start()
+        self._witnesses.start()
 
     def begin_to_stop(self) -> None:
         """From now on nothing is answered, and `stop` has little time."""
@@ -134,6 +140,7 @@ class Daemon:
         """Read what is there, save it, end the threads and close all files."""
         self.begin_to_stop()
         self._watcher.wake()
+        self._witnesses.stop()
         for thread in self._threads:
             thread.join()
         while self._read_all():
@@ -173,7 +180,11 @@ class Daemon:
         since = time.monotonic() - self._discovered_at
         if since >= interval or (since >= DISCOVERY_PAUSE_SECONDS and self._watcher.new_entries()):
             self._discover()
-        if self._read_all():
+        busy = self._read_all()
+        if self._found.is_set():
+            self._found.clear()
+            self._save()  # what is not in a log cannot be read again
+        if busy:
             return 0.0
         if not self._history_read.is_set():
             self._tell_history()
@@ -181,6 +192,10 @@ class Daemon:
             self._history_read.set()
         self._watcher.wait(self._pause())
         return 0.0
+
+    def _wake_for_found(self) -> None:
+        self._found.set()
+        self._watcher.wake()
 
     def _pause(self) -> float:
         """How long to wait for an event; many files are looked at less often without one."""
@@ -238,6 +253,7 @@ class Daemon:
         for each in sources.values():
             each.holds_files = holds_files
         self.sources = sources
+        self._witnesses.follow(sources, self._config.rdma_sysfs_root)
 
     def _take(self, target: Target, *, as_configured: bool) -> FollowedSource:
         """A source that comes, or comes back."""
@@ -321,6 +337,8 @@ class Daemon:
                 state = each.frozen()
             if state is not None:
                 states[each.name] = state
+        if machine := self._witnesses.frozen():
+            states[RDMA_STATE] = machine
         if (states != self._saved or self._state_file.is_missing()) and self._state_file.save(states):
             self._saved = states
 
@@ -329,6 +347,7 @@ class Daemon:
             if self._state_file.saved_at is not None:
                 yield Sample("checkpoint_timestamp_seconds", (), self._state_file.saved_at)
             yield Sample("checkpoint_failures_total", (), self._state_file.failures)
+        yield from self._witnesses.samples()
         yield Sample("exporter_faults_total", (), self._faults.count)
         yield Sample("config_last_reload_successful", (), not self._reload_failed)
         yield Sample("config_last_reload_success_timestamp_seconds", (), self._loaded_at)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
+from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
+from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
+from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
 from exporter.known_bad import matches, version_of
@@ -14,7 +17,7 @@ from exporter.lifecycle import KNOWN_BAD, LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import ROLES, STATUSES, VERDICTS, judge, uncaught_load
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, PdSettings, judge, uncaught_load
 from parsers import events
 from parsers.header import Head
 from parsers.matching import Found
@@ -50,6 +53,8 @@ class Engine(SglangHandlers):
         "_answered_since_ready",
         "_phase_began",
         "_told",
+        "gateway",
+        "witnesses",
     )
 
     def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
@@ -62,6 +67,8 @@ class Engine(SglangHandlers):
         self.life = LifeCycle(self.counters, self.digest)
         self.jit = JitLedger(self.counters)
         self.capacity = Capacity()
+        self.gateway = Gateway(self.counters, self.digest)
+        self.witnesses = EngineWitnesses(self.counters)
         self.dropped_series = 0
         self.seen = False
         self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
@@ -83,6 +90,7 @@ class Engine(SglangHandlers):
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
         self.jit.restart()
+        self.witnesses.restart()
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
@@ -107,6 +115,7 @@ class Engine(SglangHandlers):
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
             events.KvCacheSize: self._kv_cache_size,
             events.KvTransferPlan: self.capacity.kv_transfer_plan,
+            events.KvTransports: self.capacity.kv_transports,
             events.IntervalStats: self._interval,
             events.PrefixHits: lambda event, head: self.gauges.prefix_hits(event),
             events.SpecInterval: self._spec_interval,
@@ -129,10 +138,13 @@ class Engine(SglangHandlers):
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
             events.CompileBegan: self._compile_began,
             events.CompileEnded: self._compile_ended,
+            events.CompileFailed: self.jit.failed,
+            events.CompilerSeen: lambda event, head: self.jit.seen(self.life.phase),
             events.CompileTook: self.jit.took,
             events.CompileCache: self.jit.cache,
             events.HttpResponses: self._responses,
             **self._sglang_handlers(),
+            **self.gateway.handlers(),
         }
 
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
@@ -149,9 +161,33 @@ class Engine(SglangHandlers):
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
 
+    def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
+        """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
+        for finding in found:
+            try:
+                if isinstance(finding, Sighting):
+                    self.witnesses.compiled(finding, self.life, self.jit, clock)
+                else:
+                    self.witnesses.take(finding, self.evidence, self.life, counts_preemptions="preempted" not in self._totals)
+            except Exception as error:  # noqa: BLE001 - as with events
+                self._faults.note(error)
+        self._witnessed(now, log_now)
+
+    def _witnessed(self, now: float | None, log_now: float | None) -> PdSettings:
+        """Let the verdict know what other witnesses say by now; their word grows old."""
+        settings = self.settings.pd(self.pd_role, self.pd_expect)
+        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, limits))
+        return settings
+
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
         if self._runtime == UNKNOWN_RUNTIME:
+            return
+        if self._runtime in GATEWAYS:
+            for series in () if self._born else series_of(self._runtime):
+                self.counters.create(series.family, series.labels)
+            self._born = {"runtime": self._runtime}
             return
         connector, version = self.settings.connector, self.settings.values.get("version", "")
         known = {"dp_rank": "0", "connector": connector, "method": self.settings.method, "version": version}
@@ -193,14 +229,16 @@ class Engine(SglangHandlers):
         self._settings_changed()
 
     def _phase_finished(self, event: events.PhaseFinished, head: Head) -> None:
+        self.jit.goes_on(head)
         if event.phase.startswith("graph_capture") and self.life.phase == "serving" and self._runtime == SGLANG:
             self.jit.compiled(events.Compiled("cudagraph", "capture", event.phase, event.seconds), head, "serving")
             return
-        self.life.finished(event, head)
+        self.life.finished(event, head, alone=self.settings.alone)
         if event.phase == "graph_capture":
             self._end_phase("graph_capture_draft", head)
+        self.capacity.free_memory(event.free, head)
         if event.memory:
-            self.capacity.phase_memory(event.memory, head)
+            self.capacity.phase_memory(event.memory, head, alone=self.settings.alone)
 
     def _begin_phase(self, phase: str, head: Head) -> None:
         """A phase of one process began that no line gives a duration: its end is told by another line."""
@@ -210,7 +248,7 @@ class Engine(SglangHandlers):
     def _end_phase(self, phase: str, head: Head) -> None:
         began = self._phase_began.pop((phase, head.origin.who), None)
         if began is not None and head.time is not None and head.time >= began:
-            self.life.finished(events.PhaseFinished(phase, head.time - began), head)
+            self.life.finished(events.PhaseFinished(phase, head.time - began), head, alone=self.settings.alone)
 
     def _compile_began(self, event: events.CompileBegan, head: Head) -> None:
         self.jit.began(event, head, self.life.phase)
@@ -259,6 +297,8 @@ class Engine(SglangHandlers):
 
     def _interval(self, event: events.IntervalStats, head: Head) -> None:
         self._dp_rank[head.origin.who] = event.engine
+        if event.generation_rate > 0:
+            self.witnesses.tokens_at = self._arrival
         self.gauges.stats(event, head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
@@ -303,6 +343,7 @@ class Engine(SglangHandlers):
             number, size, seconds, post_seconds = self._transfer_counters
             number[labels] += transfers
             size[labels] += transfers * event.mean_bytes
+            self.witnesses.rdma.moved(head.time, transfers * event.mean_bytes)
             seconds[labels] += transfers * event.mean_seconds
             if event.mean_post_seconds is not None:
                 post_seconds[labels] += transfers * event.mean_post_seconds
@@ -405,16 +446,19 @@ class Engine(SglangHandlers):
     def samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
         yield from self.counters.samples()
+        if self._runtime in GATEWAYS:
+            yield from self.gateway.samples(log_now, mixed=self.pd_expect == "mixed")
+            return
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
-        yield from self._verdict_samples(log_now)
+        yield from self._verdict_samples(now, log_now)
         yield from self._time_samples(clock)
 
-    def _verdict_samples(self, log_now: float | None) -> Iterator[Sample]:
-        settings = self.settings.pd(self.pd_role, self.pd_expect)
+    def _verdict_samples(self, now: float | None, log_now: float | None) -> Iterator[Sample]:
+        settings = self._witnessed(now, log_now)
         verdict, checks = judge(self.evidence, settings, log_now)
         for role in ROLES:
             yield Sample("pd_role", (role,), role == settings.role)
@@ -423,14 +467,17 @@ class Engine(SglangHandlers):
         for check, status in checks.items():
             for each in STATUSES:
                 yield Sample("pd_evidence", (check, each), each == status)
+        if self.evidence.witnessed.local_ratio is not None and settings.role in ("decode", "both"):
+            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), self.evidence.witnessed.local_ratio)
 
     def _time_samples(self, clock: EventClock) -> Iterator[Sample]:
         times: list[tuple[str, tuple[str, ...], Head | None]] = [
             ("engine_start_timestamp_seconds", (), self.life.started),
             ("engine_ready_timestamp_seconds", (), self.life.ready),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
-            *(("jit_last_event_timestamp_seconds", labels, head) for labels, head in self.jit.last.items()),
         ]
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:
                 yield Sample(family, labels, at)
+        compiles = {labels: at for labels, head in self.jit.last.items() if (at := clock.epoch(head)) is not None}
+        yield from self.witnesses.last_compiles(compiles)

@@ -47,7 +47,7 @@ FAMILIES: dict[str, Family] = {
     "engine_start_timestamp_seconds": _gauge("", "When the current engine process began."),
     "engine_ready_timestamp_seconds": _gauge("", "When the current engine process became ready."),
     "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
-    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start."),
+    "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start; free is what was left in the end."),
     "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
     "config_hazards_total": _counter("kind", "Sightings of settings that are known to hurt, told once for all processes."),
     "config_hazard_active": _gauge("kind", "1 while the current engine process has this hazard."),
@@ -72,9 +72,13 @@ FAMILIES: dict[str, Family] = {
     "requests_retracted_total": _counter("dp_rank", "Requests that SGLang sent back to its queue since the KV pool was full."),
     "requests_truncated_total": _counter("", "Requests that SGLang cut to what it accepts."),
     "requests_preempted_total": _counter(
-        "dp_rank", "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: take its own metric."
+        "dp_rank",
+        "Preemptions that the V0 engine printed, every fiftieth; vLLM V1 prints none: with engine_metrics_url the rise of its own counter.",
     ),
-    "http_responses_total": _counter("code", "Access lines by class of status code, without probes, scrapes and model listings."),
+    "http_responses_total": _counter(
+        "code",
+        "Access lines by class of status code, without probes, scrapes and model listings; of AIBrix's gateway its errors and the answers with usage.",
+    ),
     "prompt_tokens_per_second": _gauge(
         "dp_rank",
         "Prompt tokens of the last interval: vLLM counts locally computed ones from 0.18 on, cached and transferred ones too before; "
@@ -93,13 +97,24 @@ FAMILIES: dict[str, Family] = {
     # -- JIT
     "jit_events_total": _counter(
         "backend event phase",
-        "Distinct compiles and autotunes, folded over ranks; phase serving after the engine was ready. vLLM's monitor tells a kernel once: a lower bound.",
+        "Distinct compiles and autotunes, folded over ranks; phase serving after the engine was ready. vLLM's monitor tells a kernel once: a lower bound. "
+        "With other witnesses also kernels of DeepGEMM, FlashInfer and tvm-ffi (other) that appeared in a watched cache, "
+        "and jobs of compilers (nvcc) that neither a cache nor the log explains.",
     ),
-    "jit_observed_total": _counter("seen_by phase", "Raw sightings of compiles, before folding."),
-    "jit_seconds_total": _counter("backend phase", "Measured durations of compiles, the slowest rank's; only where the log has them."),
-    "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told."),
+    "jit_observed_total": _counter(
+        "seen_by phase",
+        "Raw sightings of compiles, before folding: lines, new kernels in watched caches, compiler processes that no other compiler started.",
+    ),
+    "jit_seconds_total": _counter(
+        "backend phase",
+        "Measured durations of compiles, the slowest rank's: from the log, or how long compiler processes ran where the log tells nothing.",
+    ),
+    "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told or seen."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
-    "compile_cache_total": _counter("backend result", "Graphs that came from a compile cache (hit) or were compiled (miss)."),
+    "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
+    "compile_cache_total": _counter(
+        "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."
+    ),
     # -- speculative decoding
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
     "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),
@@ -108,6 +123,20 @@ FAMILIES: dict[str, Family] = {
     "spec_acceptance_ratio": _gauge("dp_rank method", "Accepted over drafted tokens in the last interval."),
     "spec_position_acceptance_ratio": _gauge("dp_rank method position", "Acceptance by draft position (from 0) in the last interval."),
     "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
+    "spec_block_size": _gauge(
+        "method", "Draft tokens that the draft model was trained for; SGLang says so when they are not the configured ones."
+    ),
+    "spec_cap_length": _gauge(
+        "dp_rank method", "Mean tokens a step that DSpark's confidence let SGLang verify in the last interval, bonus token included."
+    ),
+    "spec_block_acceptance_length": _gauge(
+        "dp_rank method",
+        "Mean tokens a step in the last interval if DSpark had verified whole blocks, bonus token included (SGLang's cap-accept mode).",
+    ),
+    "spec_uncapped_acceptance_length": _gauge(
+        "dp_rank method stat",
+        "SGLang's estimate of the same where blocks are cut, since the engine's start: its bounds (low, high) and their middle.",
+    ),
     # -- KV transfer
     "kv_transfers_total": _counter(
         "dp_rank connector",
@@ -139,6 +168,10 @@ FAMILIES: dict[str, Family] = {
     "kv_compatibility_checks_total": _counter("connector result", "Compatibility checks of ranks with a remote engine."),
     "kv_compatible_ranks": _gauge("connector", "Distinct local ranks whose check passed since the engine started."),
     "kv_transfer_plan_info": _gauge("local_tp remote_tp tp_ratio", "How local ranks map to those of the remote engine."),
+    "kv_transport_info": _gauge(
+        "transport",
+        "Transports by which UCX reaches the memory of the peer connected last, printed at UCX_LOG_LEVEL=info only: what may carry KV. tcp is no RDMA.",
+    ),
     "transport_errors_total": _counter("library", "Native ERROR records of transport libraries, and exceptions by them, each one."),
     "kv_expired_requests_total": _counter("connector", "Distinct requests whose blocks prefill freed unfetched."),
     "kv_reads_after_expiry_total": _counter(
@@ -148,12 +181,53 @@ FAMILIES: dict[str, Family] = {
         "", "Requests that the scheduler said it computes again after a failed KV load (vLLM to 0.31)."
     ),
     "kv_recomputed_tokens_total": _counter("", "Tokens of these requests."),
-    "kv_load_failed_requests_total": _counter("", "Requests that the scheduler failed because their KV could not be loaded."),
+    "kv_load_failed_requests_total": _counter(
+        "", "Requests that the scheduler failed because their KV could not be loaded, or was another request's."
+    ),
+    # -- gateways
+    "gateway_pd_routes_total": _counter(
+        "route",
+        "Decisions of a gateway: pd to a pair, combined to one engine for both (llm-d: decode alone), not_pd past the P/D strategy, of "
+        "whatever model; failed are the requests that then failed or found no engine, besides, each once where the log names it. llm-d "
+        "tells pd only at --v=4, SGLang's router and vLLM's proxy when a request came through.",
+    ),
+    "gateway_kv_params_total": _counter(
+        "result",
+        "Transfer parameters of prefill answers: injected into the decode request, missing (the prompt is computed again), or in the "
+        "protocol of another connector (right on AWS Neuron only). llm-d tells injected only at --v=5; routers of SGLang and vLLM's proxy nothing.",
+    ),
+    "gateway_failures_total": _counter(
+        "reason",
+        "Why requests failed in a gateway, one reason each where the log names the request; 4xx and clients that went away are none.",
+    ),
+    "gateway_prefills_total": _counter("", "Prefill requests of a gateway that were answered, where it tells how long they took."),
+    "gateway_prefill_seconds_total": _counter("", "Summed durations of these prefill requests."),
     # -- P/D verdict
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),
     "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
+    "pd_local_prefill_ratio": _gauge(
+        "basis", "Share of the prompt tokens that the engine computed itself, over the last two intervals between readings with requests."
+    ),
+    # -- RDMA of this machine
+    "rdma_bytes_total": _exporter(
+        "counter",
+        "device port direction",
+        "Bytes that an RDMA port counted since inferlog first looked, whoever sent them: correlation, no attribution.",
+    ),
+    "rdma_hardware_events_total": _exporter(
+        "counter", "device port counter", "Retransmissions and signs of congestion by the driver's own names, since inferlog first looked."
+    ),
+    "rdma_readable": _exporter(
+        "gauge", "device", "1 when the byte counters of all ports of the device can be read; in a pod they often cannot."
+    ),
     # -- the exporter about itself
+    "engine_metrics_up": _source(
+        "gauge", "1 when the engine answered the last request for its own metrics; absent without engine_metrics_url."
+    ),
+    "engine_metrics_failures_total": Family(
+        "counter", ("reason",), "Requests for the engine's own metrics that came to nothing.", common=("source",)
+    ),
     "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
     "unrecognised_lines_total": _counter(
         "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from exporter.config import SourceConfig
 from exporter.counters import Sample
 from exporter.discovery import Target
+from exporter.evidence.mailbox import Mailbox
 from exporter.exposition import SourceSnapshot
 from exporter.merge import Merge
 from exporter.source import Source
@@ -55,7 +56,7 @@ _Held: TypeAlias = tuple[Found, float]
 class FollowedSource:
     """One source with the files that it has now."""
 
-    STATE = ("live", "gone", "_left", "_generations", "_merge")
+    STATE = ("live", "gone", "mailbox", "_left", "_generations", "_merge")
 
     def __init__(self, target: Target, state: Mapping[str, Any] | None = None, *, as_configured: bool = True) -> None:
         """`state` is what `frozen` gave before. Raises ValueError, TypeError, KeyError or AttributeError when it is none.
@@ -70,6 +71,8 @@ class FollowedSource:
         self.gone = dict.fromkeys(_STATS.values(), 0)
         """What the files that are no longer followed add to the figures about the files."""
         self.followers: dict[str, Follower | StdinFollower] = {}
+        self.mailbox = Mailbox()
+        """What other witnesses than the log found."""
         self.holds_files = True
         """Whether files stay open while nothing is written to them."""
         self._merge: Merge[_Held] = Merge(lambda held: held[0][1].time)
@@ -176,6 +179,8 @@ class FollowedSource:
     def read(self, limit: int) -> int:
         """Read up to about `limit` bytes; how many it were. What was there before the first end of file is history."""
         taken = 0
+        if self.live:
+            self._take_found()
         # Files that were at their end: all of them are looked at before what one of them brought is applied.
         grown = [(path, self._piece(path)) for path in list(self.followers) if limit > 0 and not self._merge.is_behind(path)]
         for path, piece in grown:
@@ -192,6 +197,12 @@ class FollowedSource:
         if not self.live and taken < limit:
             self.live = self._changed = True
         return taken
+
+    def _take_found(self) -> None:
+        if found := self.mailbox.take():
+            self._changed = True
+        if found or self.mailbox.seen_by:
+            self.source.witness(found, self.mailbox.seen_by, time.time())
 
     def _piece(self, path: str) -> _Piece:
         """Read some of a file."""
@@ -236,6 +247,11 @@ class FollowedSource:
             self._errors[path] = error
             if error not in ("", "ENOENT", "EAGAIN"):
                 logger.warning("source %s: %s: %s", self.name, path, error)
+
+    @property
+    def config(self) -> SourceConfig | None:
+        """What the configuration says of it."""
+        return self._target.source if self._target else None
 
     def configured_as(self, source: SourceConfig) -> bool:
         """Whether this is what the configuration means by a source."""
@@ -291,6 +307,7 @@ class FollowedSource:
     def file_samples(self) -> Iterator[Sample]:
         """Series about the files, summed over them."""
         stats = [follower.stats for follower in self.followers.values()]
+        yield from self.mailbox.samples()
         yield Sample("source_up", (), bool(stats) and all(each.up for each in stats))
         yield Sample("source_lag_bytes", (), sum(each.lag_bytes for each in stats))
         unfinished = sum(self.source.file(path).unfinished for path in self.followers)

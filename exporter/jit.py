@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.counters import FOLD_SECONDS, Counters, Fold, Folds, Sample
-from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileTook
+from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileFailed, CompileSession, CompileTook
 from parsers.header import Head
 
 FORGET_SECONDS = 900.0
@@ -15,6 +15,7 @@ FORGET_SECONDS = 900.0
 _MONITOR = "engine's monitor"
 _OPEN_LIMIT = 1024
 _TOGETHER_SECONDS = 5.0  # within which the ranks and the engine's monitor tell of one compile
+_NAMED_TWICE = frozenset({"cutedsl"})  # FlashInfer and the engine's monitor have different names for one kernel
 
 
 class OpenCompile(NamedTuple):
@@ -28,14 +29,17 @@ class OpenCompile(NamedTuple):
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
-    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_untimed")
+    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_ended", "_untimed", "_sessions")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._folds = Folds()
         self._open: dict[tuple[str, str, str, str], deque[OpenCompile]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
+        self._ended: dict[tuple[str, str, str, str], tuple[float, Fold]] = {}
         self._untimed: dict[tuple[str, str], deque[Fold]] = {}
+        self._sessions: dict[tuple[str, str], float] = {}
+        """When a process began to compile, where its end has no line of its own, by process and backend."""
         self.ranks = 1
         """Workers of the engine, as far as its settings tell: lines without a process name are told apart by number."""
         self.last: dict[tuple[str, str], Head] = {}
@@ -44,22 +48,31 @@ class JitLedger:
         """A new engine process: nothing of the old one is still compiling."""
         self._open.clear()
         self._announced.clear()
+        self._ended.clear()
         self._untimed.clear()
+        self._sessions.clear()
         self._folds = Folds()
+
+    def seen(self, phase: str) -> None:
+        """Somebody compiles something."""
+        self._counters.add("jit_observed_total", "log", phase)
 
     def compiled(self, event: Compiled, head: Head, phase: str) -> None:
         """A compile told by one line."""
         phase = "serving" if event.serving else phase
-        self._sighting(phase)
+        self.seen(phase)
+        if not event.kernel and self._in_session(event.backend, head):
+            return
         who = f"{head.origin.who} {_MONITOR}" if event.serving else head.origin.who
         key = (event.backend, event.event, event.kernel)
         if event.raised and self._announced_by(event, who, head):
             return  # an exception stands in each traceback that it goes through
-        fold = (self._begun_just_now(key, head) if event.serving else None) or self._folds.join(key, who, head.time, self.ranks)
+        told = self._begun_just_now(key, head) if event.serving else self._ended_just_now((*key, who), head)
+        fold = told or self._folds.join(key, who, head.time, self.ranks)
         self._count(event.backend, event.event, phase, fold, head)
         if event.seconds is not None:
             self._took(event.backend, fold, event.seconds)
-        elif not event.serving:
+        elif not event.serving and event.kernel:
             self._await_duration(fold, event.backend, head.origin.who)
         if event.serving:
             if len(self._announced) >= _OPEN_LIMIT:
@@ -74,10 +87,21 @@ class JitLedger:
     def _begun_just_now(self, key: tuple[str, str, str], head: Head) -> Fold | None:
         """The compile of this kernel that some rank began before the engine's monitor had a word."""
         now = head.time or 0.0
-        for (*kernel, _), waiting in self._open.items():
-            if tuple(kernel) == key and 0 <= now - waiting[-1].began <= _TOGETHER_SECONDS:
+        for (backend, event, kernel, _), waiting in self._open.items():
+            same = (backend, event) == key[:2] and (kernel == key[2] or backend in _NAMED_TWICE)
+            if same and 0 <= now - math.floor(waiting[-1].began) <= _TOGETHER_SECONDS:  # the monitor prints whole seconds
                 return waiting[-1].fold
         return None
+
+    def _ended_just_now(self, key: tuple[str, str, str, str], head: Head) -> Fold | None:
+        """The compile whose end this process has just told, of which this is one more word."""
+        time, fold = self._ended.pop(key, (-math.inf, None))
+        return fold if 0 <= (head.time or 0.0) - time <= FOLD_SECONDS else None
+
+    def _in_session(self, backend: str, head: Head) -> bool:
+        """Whether compiles that are named run and have not told their end: one without a name is part of them."""
+        now = head.time or 0.0
+        return any(each == backend and folds and 0 <= now - folds[-1].time <= FORGET_SECONDS for (_, each), folds in self._untimed.items())
 
     def _await_duration(self, fold: Fold, backend: str, who: str) -> None:
         """The duration comes on a later line; ranks without a process name print theirs in the order of their compiles."""
@@ -103,30 +127,62 @@ class JitLedger:
             self._open.setdefault((*key, who), deque(maxlen=64)).append(OpenCompile(now, fold, phase))
 
     def ended(self, event: CompileEnded, head: Head, phase: str) -> None:
-        """The second line of a pair; a pair whose first line was lost still counts, without a duration."""
-        self._sighting(phase)
-        key = (event.backend, event.event, event.kernel, head.origin.who)
+        """The second line of a pair; a pair whose first line was lost still counts, with a duration where the line has one."""
+        now, who = head.time or 0.0, head.origin.who
+        key = (event.backend, event.event, event.kernel)
+        begun = self._begun_by((*key, who), now)
+        took = event.seconds if event.seconds is not None or begun is None else now - begun.began
+        if event.least and (took is None or took < event.least):
+            if begun:
+                self.cache(CompileCache(event.backend, "hit", event.kernel), head)
+            return
+        self.seen(phase)
+        fold = begun.fold if begun else self._folds.join(key, who, head.time, self.ranks)
+        self._count(event.backend, event.event, begun.phase if begun else phase, fold, head)
+        if took is not None:
+            self._took(event.backend, fold, took)
+        if len(self._ended) >= _OPEN_LIMIT:
+            self._ended.clear()
+        self._ended[*key, who] = now, fold
+
+    def _begun_by(self, key: tuple[str, str, str, str], now: float) -> OpenCompile | None:
+        """The first of this process' compiles of a kernel that have begun and are not forgotten; it runs no more."""
         waiting = self._open.get(key)
-        while waiting and (head.time or 0.0) - waiting[0].began > FORGET_SECONDS:
+        while waiting and now - waiting[0].began > FORGET_SECONDS:
             waiting.popleft()
+        begun = waiting.popleft() if waiting else None
         if not waiting:
             self._open.pop(key, None)
-            fold = self._folds.join(key[:3], head.origin.who, head.time, self.ranks)
-            self._count(event.backend, event.event, phase, fold, head)
-            return
-        begun = waiting.popleft()
-        if not waiting:
-            del self._open[key]
-        self._count(event.backend, event.event, begun.phase, begun.fold, head)
-        self._took(event.backend, begun.fold, (head.time or 0.0) - begun.began)
+        return begun
+
+    def failed(self, event: CompileFailed, head: Head) -> None:
+        """A compile that came to nothing, told once for all ranks."""
+        who = head.origin.who
+        self._begun_by((event.backend, "compile", event.kernel, who), head.time or 0.0)
+        fold = self._folds.join(("failed", *event), who, head.time, self.ranks)
+        if not fold.counted:
+            fold.counted = True
+            self._counters.add("jit_failures_total", event.backend)
 
     def took(self, event: CompileTook, head: Head) -> None:
         """The duration of a compile that this process told before; a progress bar has no process."""
         who = head.origin.who
         if event.of_a_bar and not who:
             who = next((name for (name, backend), folds in self._untimed.items() if backend == event.backend and folds), "")
+        self._sessions.pop((who, event.backend), None)
         if waiting := self._untimed.get((who, event.backend)):
             self._took(event.backend, waiting.popleft(), event.seconds)
+
+    def session(self, event: CompileSession, head: Head, phase: str) -> None:
+        """A compile that is counted as it begins, since its end may not be told."""
+        self.compiled(Compiled(*event), head, phase)
+        if len(self._sessions) < _OPEN_LIMIT:
+            self._sessions[head.origin.who, event.backend] = head.time or 0.0
+
+    def goes_on(self, head: Head) -> None:
+        """A process does something else: what it compiled is ready."""
+        if self._sessions:
+            self._sessions = {key: began for key, began in self._sessions.items() if key[0] != head.origin.who}
 
     def cache(self, event: CompileCache, head: Head) -> None:
         """A cache's answer, told once for all ranks."""
@@ -142,11 +198,11 @@ class JitLedger:
             mine = running.setdefault(backend, set())
             if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting):
                 mine.add(f"{event} {kernel}")
+        for (who, backend), began in self._sessions.items():
+            if now is None or now - began <= FORGET_SECONDS:
+                running.setdefault(backend, set()).add(f"of {who}")
         for backend in sorted({backend for backend, _ in self.last} | running.keys()):
             yield Sample("jit_in_progress", (backend,), len(running.get(backend, ())))
-
-    def _sighting(self, phase: str) -> None:
-        self._counters.add("jit_observed_total", "log", phase)
 
     def _count(self, backend: str, event: str, phase: str, fold: Fold, head: Head) -> None:
         if not fold.counted:

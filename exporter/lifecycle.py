@@ -108,6 +108,11 @@ class LifeCycle:
         elif tokens and self.state == "stalled":
             self.state = "serving"
 
+    def stall(self) -> None:
+        """A second witness, as the engine's own metrics are, says that an engine which should work does not."""
+        if self.state == "serving":
+            self.state = "stalled"
+
     def stop(self) -> None:
         """An orderly shutdown."""
         if self.state != "failed":
@@ -166,21 +171,21 @@ class LifeCycle:
             self.hazards.add(KNOWN_BAD)
             self._counters.add("config_hazards_total", KNOWN_BAD)
 
-    def finished(self, event: PhaseFinished, head: Head) -> None:
-        """A phase of one rank ended."""
+    def finished(self, event: PhaseFinished, head: Head, *, alone: bool = False) -> None:
+        """A phase of one rank ended; `alone` when there is no other."""
         self._engine_core_seen = True
         if event.seconds is not None:
-            self._took(event.phase, head.origin.who, event.seconds)
+            self._took(event.phase, head.origin.who, event.seconds, alone=alone)
         if event.compile_seconds is not None:
-            self._took("compile", head.origin.who, event.compile_seconds)
+            self._took("compile", head.origin.who, event.compile_seconds, alone=alone)
 
     def summary(self, event: StartupTimings) -> None:
         """All phases once more."""
         self._summary.update(event.phases)
 
-    def _took(self, phase: str, who: str, seconds: float) -> None:
+    def _took(self, phase: str, who: str, seconds: float, *, alone: bool) -> None:
         mine = self._phases.setdefault(phase, {}).setdefault(who, [])
-        if who or not mine:
+        if who or alone or not mine:
             if len(mine) < _ROUNDS_LIMIT:
                 mine.append(seconds)
         else:

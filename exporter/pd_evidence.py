@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from exporter.counters import Digest
+from exporter.evidence.witnessed import Witnessed
 from parsers.events import IntervalStats, KvCompatibility, KvLoadSkipped, KvTransferFailure, KvTransferInterval
 from parsers.header import Head
 
@@ -91,6 +92,8 @@ class PdEvidence:
         self.passed_ranks: set[str] = set()
         self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
+        self.witnessed = Witnessed()
+        """What others than the log say at this moment."""
         self._digest = digest
         self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
@@ -168,6 +171,15 @@ class PdEvidence:
         """Requests decode that this engine cannot have prefilled (SGLang)."""
         self.open.received += requests
         self.succeeded = self.tried = self.succeeded or requests > 0
+
+    def witness(self, witnessed: Witnessed) -> None:
+        """What others than the log say from now on."""
+        self.witnessed = witnessed
+
+    def engine_metrics(self, *, transfers: float, failures: float) -> None:
+        """What the engine's own counters rose by since they were read before."""
+        self.succeeded = self.succeeded or transfers > 0
+        self.tried = self.tried or transfers > 0 or failures > 0
 
     def responses(self, count: float) -> None:
         """Answered requests, where access lines are printed."""

@@ -62,6 +62,11 @@ class Settings:
         """Workers of one engine core; 1 while unknown."""
         return int(self.values.get("tp", "1")) * int(self.values.get("pp", "1"))
 
+    @property
+    def alone(self) -> bool:
+        """Whether the engine is known to have one worker: then lines without a process name are all of it."""
+        return self.values.get("tp") == "1" and all(self.values.get(dim, "1") == "1" for dim in ("pp", "dp"))
+
     def started(self, event: EngineStarted) -> None:
         """What a start line tells; what was said before it counts more than a default."""
         if event.version:
@@ -133,3 +138,5 @@ class Settings:
             yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
         if "draft_length" in values and self.method:
             yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
+        if "draft_block" in values and self.method:
+            yield Sample("spec_block_size", (self.method,), float(values["draft_block"]))

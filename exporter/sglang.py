@@ -53,13 +53,19 @@ class SglangHandlers(ABC):
     def _told_settings(self, event: events.EngineSettings, head: Head) -> None:
         """What the engine does with settings of any runtime."""
 
+    @abstractmethod
+    def _kv_load_failed(self, event: events.KvLoadFailed, head: Head) -> None:
+        """What the engine does with requests that end without their KV."""
+
     def _sglang_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
             events.CompiledLate: self._compiled_late,
+            events.CompileSession: lambda event, head: self.jit.session(event, head, self.life.phase),
             events.WarmupFailed: self._warmup_failed,
             events.StartupTimings: lambda event, head: self.life.summary(event),
             events.KvPools: self.capacity.kv_pools,
             events.StateCacheSlots: self.capacity.state_cache,
+            events.DraftMismatch: self._draft_mismatch,
             events.CeilingsTold: self._ceilings,
             events.PrefillBatch: self._prefill_batch,
             events.DecodeBatch: self._decode_batch,
@@ -68,6 +74,7 @@ class SglangHandlers(ABC):
             events.Retracted: self._retracted,
             events.Truncated: self._truncated,
             events.KvRoomFailed: self._kv_room_failed,
+            events.KvRoomMixedUp: self._kv_room_mixed_up,
             events.KvRequestMoved: self._kv_request_moved,
         }
 
@@ -83,10 +90,17 @@ class SglangHandlers(ABC):
         self.capacity.ceilings(event, head)
         self._told_settings(events.EngineSettings(event.settings, overrides=True), head)
 
+    def _draft_mismatch(self, event: events.DraftMismatch, head: Head) -> None:
+        self.life.hazard(events.Hazard("draft_length_mismatch"), head)
+        self._told_settings(
+            events.EngineSettings({"spec_method": "dspark", "draft_length": event.length, "draft_block": event.block}), head
+        )
+
     def _prefill_batch(self, event: events.PrefillBatch, head: Head) -> None:
         if not first_stage(head):
             return
         dp_rank = head.origin.dp_rank
+        self.jit.goes_on(head)
         self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed)
         self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
@@ -101,6 +115,7 @@ class SglangHandlers(ABC):
         if not first_stage(head):
             return
         dp_rank = head.origin.dp_rank
+        self.jit.goes_on(head)
         self.gauges.values(decode_samples(event, dp_rank, self.settings.method or "unknown"), dp_rank, head)
         self.settings.pair_seen("decode" if event.pair else "")
         works = event.running > 0 and event.rate != 0
@@ -120,16 +135,16 @@ class SglangHandlers(ABC):
             self.life.traffic(head, tokens=False)
 
     def _retracted(self, event: events.Retracted, head: Head) -> None:
-        if self._is_news("retracted", head):
+        if first_stage(head) and self._is_news("retracted", head, f"{event.requests:.0f}"):
             self.counters.add("requests_retracted_total", head.origin.dp_rank, by=event.requests)
 
     def _truncated(self, event: events.Truncated, head: Head) -> None:
-        if self._is_news("truncated", head):
+        if first_stage(head) and self._is_news("truncated", head):
             self.counters.add("requests_truncated_total")
 
-    def _is_news(self, what: str, head: Head) -> bool:
+    def _is_news(self, what: str, head: Head, detail: str = "") -> bool:
         """Whether no other rank told of it just now."""
-        fold = self._told.notices.join((what, head.origin.dp_rank), head.origin.who, head.time)
+        fold = self._told.notices.join((what, head.origin.dp_rank, detail), head.origin.who, head.time)
         news, fold.counted = not fold.counted, True
         return news
 
@@ -137,6 +152,10 @@ class SglangHandlers(ABC):
         if event.request is None or self._told.rooms.is_new(f"{event.reason} {self.digest.of(event.request)}", head.time):
             self.counters.add("kv_transfer_failures_total", self._connector, event.reason)
         self.evidence.failure(events.KvTransferFailure(self._connector, event.reason, event.request))
+
+    def _kv_room_mixed_up(self, event: events.KvRoomMixedUp, head: Head) -> None:
+        if self._told.rooms.is_new(f"mixed up {self.digest.of(event.request)}", head.time):
+            self._kv_load_failed(events.KvLoadFailed(1), head)
 
     def _kv_request_moved(self, event: events.KvRequestMoved, head: Head) -> None:
         labels = (head.origin.dp_rank, self._connector)

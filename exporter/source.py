@@ -1,12 +1,13 @@
 """One source: its files as logs, the engines that write them, and all samples of the two."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from exporter.clock import EventClock
 from exporter.counters import Digest, Sample
 from exporter.engine import UNKNOWN_RUNTIME, Engine
+from exporter.evidence.engine_side import Finding
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
 from parsers.log import CONTAINERS, Counts, added
@@ -164,6 +165,16 @@ class Source:
                 return None
             del self.engines[gone]
         return self.engines[container]
+
+    def witness(self, found: Sequence[Finding], seen_by: Iterable[str], now: float | None = None) -> None:
+        """Take what other witnesses found about the engine, if there is just one; `seen_by` are those that look for compiles."""
+        engines = [self.engines[container] for container in self._runtimes if container in self.engines]
+        if len(engines) != 1:
+            return
+        for each in seen_by:
+            engines[0].witnesses.silent_jit.born(each)
+        if found:
+            engines[0].witness(found, self.clock, now, self._log_time(now))
 
     def learn_zone(self, now: float) -> None:
         """What was parsed last was written just now (epoch)."""

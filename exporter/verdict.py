@@ -78,8 +78,12 @@ def role_of(configured: str | None, kv_role: str | None, *, no_connector: bool) 
 def judge(evidence: PdEvidence, settings: PdSettings, now: float | None) -> Judgement:
     """The first verdict that holds, at this time of the log's clock."""
     window = list(evidence.window())
-    checks = _checks(evidence, settings, window)
-    return Judgement(_verdict(evidence, settings, window, checks, now), checks)
+    log = _checks(evidence, settings, window)
+    checks = log if settings.role == "none" else evidence.witnessed.joined(log)
+    verdict = _verdict(evidence, settings, window, checks, now)
+    if verdict == "proven" and evidence.witnessed.contradicts(log):
+        verdict = "unproven"
+    return Judgement(verdict, checks)
 
 
 def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> dict[str, str]:
@@ -181,8 +185,8 @@ def _verdict(
     if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
-    transfers = any(period.transfers for period in window)
-    failures = any(period.failures for period in window)
+    transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
+    failures = evidence.witnessed.failures > 0 or any(period.failures for period in window)
     quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),

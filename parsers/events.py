@@ -2,6 +2,17 @@
 
 from typing import NamedTuple, TypeAlias
 
+from parsers.gateway_events import (
+    GatewayAnswered,
+    GatewayAsked,
+    GatewayFailed,
+    GatewayForwarded,
+    GatewayKvParams,
+    GatewayMode,
+    GatewayPrefilled,
+    GatewayRouted,
+)
+
 
 class Nothing(NamedTuple):
     """A line that is known and means nothing; with `quotes_users`, what follows in its record is not the engine's."""
@@ -85,6 +96,8 @@ class PhaseFinished(NamedTuple):
     seconds: float | None
     memory: MemoryUsed | None = None
     compile_seconds: float | None = None
+    free: float | None = None
+    """Bytes of device memory that are left."""
 
 
 class StartupTimings(NamedTuple):
@@ -130,6 +143,15 @@ class KvPools(NamedTuple):
     bytes: float | None = None
     resized: bool = False
     whole: bool = False
+    free: float | None = None
+    """Bytes of device memory that are left."""
+
+
+class DraftMismatch(NamedTuple):
+    """Drafts of another length than the blocks that the draft model was trained for."""
+
+    length: str
+    block: str
 
 
 class StateCacheSlots(NamedTuple):
@@ -143,6 +165,8 @@ class CeilingsTold(NamedTuple):
 
     settings: dict[str, str]
     tokens: float
+    free: float | None = None
+    """Bytes of device memory that are left to the first rank."""
 
 
 class PrefillBatch(NamedTuple):
@@ -171,6 +195,8 @@ class DecodeBatch(NamedTuple):
     ratio: float | None = None
     pair: bool = False
     """Whether the engine decodes what another one prefilled."""
+    verified: dict[str, float] = {}  # noqa: RUF012 - never written to
+    """What DSpark says of blocks that it does not verify whole: the `cap`, and the lengths `block` and `uncapped` (`_low`, `_high`)."""
 
 
 class HealthAnswered(NamedTuple):
@@ -290,6 +316,12 @@ class KvRoomFailed(NamedTuple):
     request: str | None
 
 
+class KvRoomMixedUp(NamedTuple):
+    """A rank's word that a request got what was sent for another one, and was ended. `request` is private."""
+
+    request: str
+
+
 class KvRequestMoved(NamedTuple):
     """The KV of one request came over."""
 
@@ -357,6 +389,12 @@ class HybridKvCache(NamedTuple):
     """The KV connector works with hybrid KV groups, where failed loads mark no block invalid (vLLM to 0.26)."""
 
 
+class KvTransports(NamedTuple):
+    """The transports that reach a peer's memory, as its connection was set up."""
+
+    names: tuple[str, ...]
+
+
 class TransportError(NamedTuple):
     """One native ERROR record of a transport library."""
 
@@ -383,6 +421,14 @@ class CompiledLate(NamedTuple):
     seconds: float
 
 
+class CompileSession(NamedTuple):
+    """A compile begins whose end has no line of its own: a progress bar may tell of it, or what the process does next."""
+
+    backend: str
+    event: str
+    kernel: str
+
+
 class CompileBegan(NamedTuple):
     """A compile that will end in `CompileEnded` of the same process, backend and kernel."""
 
@@ -392,11 +438,24 @@ class CompileBegan(NamedTuple):
 
 
 class CompileEnded(NamedTuple):
-    """The end of what `CompileBegan` told."""
+    """The end of what `CompileBegan` told. What took less than `least` was a load from a cache."""
 
     backend: str
     event: str
     kernel: str
+    seconds: float | None = None
+    least: float = 0.0
+
+
+class CompileFailed(NamedTuple):
+    """A compile came to nothing, or what an earlier one left is broken."""
+
+    backend: str
+    kernel: str
+
+
+class CompilerSeen(NamedTuple):
+    """Some compiler is at work; for whom is not told."""
 
 
 class CompileTook(NamedTuple):
@@ -431,7 +490,9 @@ Event: TypeAlias = (
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
-    | HealthCheckFailed | Retracted | Truncated | KvRoomFailed | KvRequestMoved | CompiledLate
+    | HealthCheckFailed | Retracted | Truncated | DraftMismatch | KvRoomFailed | KvRoomMixedUp | KvRequestMoved | CompiledLate | CompileSession
+    | KvTransports | CompileFailed | CompilerSeen
+    | GatewayAsked | GatewayRouted | GatewayForwarded | GatewayMode | GatewayKvParams | GatewayPrefilled | GatewayFailed | GatewayAnswered
 )  # fmt: skip
 
 PRIVATE_FIELDS = frozenset({"request", "others", "detail"})

@@ -22,7 +22,8 @@ _KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
 # stern: decode-0 engine message. Any two words look so: a header must follow once.
 _STERN = re.compile(r"(?=[a-z0-9.]{1,252}-)([a-z0-9][a-z0-9.-]{0,252}) ([a-z0-9][a-z0-9-]{0,62}) ", re.ASCII)
 _HEADER = re.compile(
-    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:",
+    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:"
+    r"|[DIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]\d\d:",
     re.ASCII,
 )
 _DOCKER = '{"log":"'

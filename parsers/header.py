@@ -45,7 +45,7 @@ BRACKETS = re.compile(r"((?:\[[^\[\]\n]{0,64}\] ?){1,4}):? ?(?=\S)")
 BRACKETED_LEVEL = re.compile(rf"\b{_LEVEL}\b")
 BRACKETED_SOURCE = re.compile(r"[\w./-]{1,96}\.py(?::\d{1,6})?", re.ASCII)
 BRACKETED_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?", re.ASCII)
-PROCESS_PREFIX = re.compile(rf"{_PREFIXES}++", re.ASCII)
+PROCESS_PREFIX = re.compile(rf"{_PREFIXES}+", re.ASCII)
 FULL_HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}{_VLLM}", re.ASCII)
 
 # Progress bars end without a line break, so that the next record begins right behind them.
@@ -54,18 +54,28 @@ _BAR_THEN_HEADER = re.compile(r"(?:it/s|s/it|\?it)\](?=\([A-Za-z]|DEBUG|INFO|WAR
 _NATIVE = (
     # TileLang: 2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): message
     re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)  \[TileLang:[\w.]++:(?P<level>[A-Z]++)\] \((?P<where>[\w.]++:\d++)\): "),
-    # FlashInfer: 2026-04-27 00:21:32,102 - INFO - autotuner.py:457 - flashinfer.jit: message
-    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?P<level>[A-Z]++) - (?P<where>[\w.]++:\d++) - flashinfer\.jit: "),
+    # FlashInfer: 2026-04-27 00:21:32,102 - INFO - autotuner.py:457 - flashinfer.jit: message; without the file up to 0.2
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?P<level>[A-Z]++) - (?:(?P<where>[\w.]{1,96}:\d++) - )?flashinfer\.jit: "),
+    # TileLang's autotuner: 2026-07-14 03:14:54,201 INFO:message
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?P<level>INFO|WARNING|ERROR):(?P<where>)(?=\S)"),
     # NIXL's Python half: 2026-11-29 13:09:43 NIXL INFO    _api.py:405 message
     re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) NIXL (?P<level>[A-Z]++) ++(?P<where>\w++\.py:\d++) "),
     # LMCache: [2025-08-21 07:17:09,753] LMCache INFO: message
     re.compile(r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] LMCache(?P<where>) (?P<level>[A-Z]++): "),
+    # UCX: [1795957114.706278] [host:11078:0]   ucp_worker.c:1997 UCX  INFO  message; before an endpoint's transports the worker's name
+    re.compile(
+        r"\[(?P<epoch>\d{9,10}\.\d{6})\] \[(?:[^\[\]:\n]{1,255}:(?P<process>\d{1,10}) *:)?[^\[\]\n]{1,64}\] ++(?P<where>[\w.-]++:\d++) ++UCX ++(?P<level>[A-Z]++) ++"
+        r"(?:[^\s()]{1,255} (?=(?:self|int(?:ra|er)-node) cfg#))?"
+    ),
     # absl and torch: E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] message, torch with [rank3]: and brackets around
-    re.compile(r"(?:\[rank\d++\]:)?\[?(?P<glog>[DIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++(?:\d++ )?(?P<where>[\w./-]++:\d++)\] "),
+    re.compile(
+        r"(?:\[rank\d++\]:)?\[?(?P<glog>[VDIWEFC])(?P<time>\d{3,4} \d\d:\d\d:\d\d\.\d++) ++(?:(?P<process>\d{1,20}) )?(?P<where>[\w./-]++:\d++)\] "
+    ),
     re.compile(r"\[rank\d++\]:\[(?P<glog>[DIWEFC])(?P<time>) (?P<where>[\w./-]++:\d++)\] "),  # torch to 2.3
 )  # fmt: skip
-_NATIVE_FIRST = frozenset("0123456789[DIWEFC")
-_GLOG_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
+_NATIVE_FIRST = frozenset("0123456789[VDIWEFC")
+_UCX_LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "DIAG": "INFO", "TRACE": "DEBUG"}
+_GLOG_LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
 _DIMENSION = r"(?:DP|PP|PCP|ATTN_CP|MOE_DP|TP|DCP|EP)"
 _RANK = re.compile(rf"(?:^|_)({_DIMENSION}\d{{1,5}}(?:_{_DIMENSION}\d{{1,5}}){{0,5}})$", re.ASCII)
@@ -135,6 +145,10 @@ class NativeHead(NamedTuple):
     time: str
     where: str
     end: int
+    process: str = ""
+    """The number that tells the ranks apart: of a process, or of one of its threads."""
+    epoch: str = ""
+    """UCX's time, which is UTC whatever the zone of the other times in the log."""
 
 
 def strip_colour(text: str) -> str:
@@ -163,12 +177,13 @@ def begins_record(line: str, start: int) -> bool:
 
 
 def native_head(text: str, start: int) -> NativeHead | None:
-    """The header of TileLang, FlashInfer, NIXL, absl or torch at `start`."""
+    """The header of TileLang, FlashInfer, NIXL, UCX, absl or torch at `start`."""
     for shape in _NATIVE if text[start : start + 1] in _NATIVE_FIRST else ():
         if found := shape.match(text, start):
-            groups = found.groupdict()
-            level = _GLOG_LEVELS[groups["glog"]] if "glog" in groups else groups["level"]
-            return NativeHead(level, groups["time"], groups["where"], found.end())
+            told = found.groupdict("")
+            glog, level = told.pop("glog", ""), told.pop("level", "")
+            level = _GLOG_LEVELS.get(glog) or _UCX_LEVELS.get(level, level)
+            return NativeHead(level, told.pop("time", ""), told.pop("where"), found.end(), **told)
     return None
 
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from parsers.gateway.heads import is_go_record, klog_text
+
 _MESSAGE = ("message", "msg")
 _LEVEL = ("levelname", "level", "severity")
 _TIME = ("asctime", "timestamp", "ts", "time")
@@ -20,6 +22,7 @@ _OF_THE_SERVER = re.compile(
 )
 _MILLISECONDS_FROM = 1e11
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
+_ZAP_VERBOSE = "LEVEL(-"  # Level(-4): zap's name for klog's --v=4
 
 
 class JsonRecord(NamedTuple):
@@ -33,6 +36,8 @@ class JsonRecord(NamedTuple):
     server: bool
     """Whether uvicorn said it."""
     lines: list[str]
+    go: str = ""
+    """The record as klog prints it, when a Go program wrote it."""
 
 
 def json_record(line: str) -> JsonRecord | None:
@@ -51,11 +56,12 @@ def json_record(line: str) -> JsonRecord | None:
     return JsonRecord(
         process=process if _PROCESS_NAME.fullmatch(process := _text(entry, _PROCESS)) else "",
         identity=f" pid={pid}" if isinstance(pid, int) else "",
-        level=_LEVELS.get(level, level),
+        level="DEBUG" if level.startswith(_ZAP_VERBOSE) else _LEVELS.get(level, level),
         time=_time(entry),
         where=where,
         server=where.startswith("uvicorn") or (not where.startswith("vllm") and _OF_THE_SERVER.match(message) is not None),
         lines=message.split("\n") + _text(entry, _TRACEBACK).split("\n"),
+        go=klog_text(message, entry) if is_go_record(entry) else "",
     )
 
 

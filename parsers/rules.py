@@ -21,6 +21,8 @@ class Scope(Flag):
     """The line that names an exception: in a traceback, as a record of level WARNING or above, or without header."""
     BARE = auto()
     """A whole line without the engine's header, at column 0 or after another library's header."""
+    GATEWAY = auto()
+    """A record of a gateway or a controller, after its header and in klog's shape when a Go program prints it."""
 
 
 class Series(NamedTuple):

@@ -1,11 +1,11 @@
 """The lines of one program in their order, as events. Everything that a line's meaning can depend on is kept here."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event, TransportError, UncaughtException
+from parsers.events import QUOTED, Event
 from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
@@ -28,26 +28,22 @@ from parsers.header import (
     strip_colour,
 )
 from parsers.jsonlog import json_record
+from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
-from parsers.nixl.native import transport_library
 from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
-from parsers.tagged import TaggedLines
 
-_PROCESS_LIMIT = 1024
 _NESTING_LIMIT = 2
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION_NAME = re.compile(r"[A-Za-z_][\w.]*(?::|$)", re.ASCII)
-_CALM_EXITS = ("KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError")
+_IN_BRACKETS = "brackets"
 
 
-class LogStream(TaggedLines):
+class LogStream(LibraryLines):
     """Turns the lines of one program into events. Nothing in the lines can make it raise."""
 
     STATE = (
@@ -64,6 +60,7 @@ class LogStream(TaggedLines):
         "_open_tracebacks",
         "_explained",
         "_quotes",
+        "_value",
     )
 
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
@@ -71,8 +68,6 @@ class LogStream(TaggedLines):
         super().__init__(year, month)
         self._records = dispatch(Scope.RECORD, "vllm")
         self._continuations = dispatch(Scope.CONTINUATION)
-        self._exceptions = dispatch(Scope.EXCEPTION)
-        self._bare_lines = dispatch(Scope.BARE, whole=True)
         self.cut_lines = 0
         """Lines that were longer than LINE_LIMIT without their wrapping."""
         self.unwrapped = 0
@@ -83,8 +78,6 @@ class LogStream(TaggedLines):
         self._returns = CarriageReturns()
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
-        self._last_records: dict[str, Record] = {}
-        self._open_tracebacks: set[str] = set()
         self._explained = False
         self._nesting = 0
 
@@ -127,7 +120,10 @@ class LogStream(TaggedLines):
                 self._physical_line(line)
             else:
                 self._returns.plain_line()
-                yield line
+                if self._quotes:
+                    self._line(line)
+                else:
+                    yield line
 
     # -- lines to records ----------------------------------------------------------------------------------------------
 
@@ -139,7 +135,9 @@ class LogStream(TaggedLines):
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
         prefixes, calm = self._access_prefixes, 0
-        for line in lines:
+        rest = iter(lines)
+        self._go_on(rest)
+        for line in rest:
             if line.startswith(prefixes):
                 client, _, request = line.partition(mark)
                 code = requests.get(request)
@@ -155,6 +153,7 @@ class LogStream(TaggedLines):
                 found = header(line) or (SGLANG_HEADER.match(line) if text[:1] == "[" else None)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
                     self._line(line)
+                    self._go_on(rest)
                     prefixes = self._access_prefixes
                     continue
                 head = self._remember_head(text, found)
@@ -166,15 +165,24 @@ class LogStream(TaggedLines):
                     continue
                 self._record(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
             else:
-                self._uncommon_line(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
+                self._uncommon_line(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head), rest)
             if self._glued:
-                self._line(self._glued.pop())
+                self._go_on(rest)
         levels["INFO"] += calm
 
-    def _uncommon_line(self, line: str, start: int, head: Head) -> None:
-        """A line of SGLang's, which has no level, or a warning or an error of vLLM's."""
+    def _go_on(self, lines: Iterator[str]) -> None:
+        """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record."""
+        if self._glued:
+            self._line(self._glued.pop())
+        while self._quotes and (line := next(lines, None)) is not None:
+            self._line(line)
+
+    def _uncommon_line(self, line: str, start: int, head: Head, rest: Iterator[str]) -> None:
+        """A line of SGLang's, which has no level and may quote a user in the `rest`, or a warning or an error of vLLM's."""
         if head.level is UNKNOWN_LEVEL:
             self._tagged_message(line, start, head)
+            if self._quotes:
+                self._go_on(rest)
         else:
             self.levels[head.level] += 1
             self._record(line, start, head)
@@ -227,12 +235,12 @@ class LogStream(TaggedLines):
             self._one(self._glued.pop())
 
     def _one(self, line: str) -> None:
-        found = HEADER.match(line)
+        found = self._header(line)
         if found is None:
             if self._wrapped(line):
                 return
             plain = strip_broken_colour(line)  # once: taking codes out may put new ones together
-            found = HEADER.match(plain) if plain != line else None
+            found = self._header(plain) if plain != line else None
             if found is None:
                 if plain == line or not self._wrapped(plain):
                     self._headless(plain)
@@ -247,15 +255,19 @@ class LogStream(TaggedLines):
             return
         self.own_levels.add(level)
         continued = bool(self._returns.open) and self._returns.continues((process or "") + (identity or ""), (stamp, place(where)))
-        record = self._further_line if continued else self._record
+        record: Callable[[str, int, Head], object] = self._further_line if continued else self._record
         record(line, found.end(), self._head(process, identity, level, stamp, where))
+
+    def _header(self, line: str) -> re.Match[str] | None:
+        """VLLM's or uvicorn's header, but in what a user of SGLang's wrote."""
+        return None if self._quotes else HEADER.match(line)
 
     def _head(self, process: str | None, identity: str | None, level: str, stamp: str = "", where: str = "") -> Head:
         clock = self.clock
         time = clock.last if not stamp or stamp == clock.text else clock.read(stamp)
         origin = self._origins.get((process, identity))
         if origin is None:
-            if len(self._origins) >= _PROCESS_LIMIT:
+            if len(self._origins) >= PROCESS_LIMIT:
                 return Head(NOBODY, level, time, where, None, self._wrapped_time)  # no engine has so many processes
             origin = self._origins[process, identity] = Origin(process or "", identity or "")
         return Head(origin, level, time, where, None, self._wrapped_time, "logger" in where and _USER_TEXT.match(where) is not None)
@@ -268,19 +280,19 @@ class LogStream(TaggedLines):
         """A line of uvicorn: an access line, or one of its life cycle."""
         if self._answer(line, start, head):
             return
-        if self._match(self._bare_lines, line, start, head) is None and head.level in ALARMING:
+        if self._match(dispatch(Scope.BARE, whole=True), line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
 
-    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> None:
+    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> Event | None:
         """A line behind vLLM's header: the first of a record, or a further one with the header of an alarming one.
 
         `rules` when the header does not tell which engine it is.
         """
         if head.quotes_users:
-            return
+            return QUOTED
         # Without source lines nothing tells the next record from a further line of a quote.
         if head.level in ALARMING and ":" in head.where and (record := self._open_record(head)) and record.quotes_users:
-            return
+            return QUOTED
         event = self._match(rules or self._records, line, start, head)
         if head.level in ALARMING:
             self._alarming_record(line, start, head, event)
@@ -290,6 +302,7 @@ class LogStream(TaggedLines):
             self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
+        return event
 
     def _further_line(self, line: str, start: int, head: Head) -> None:
         """A line that surely is no first one of a record."""
@@ -307,9 +320,9 @@ class LogStream(TaggedLines):
                 return
             event = self._match(self._exceptions, line, start, head)
             self.unrecognised[head.level] += event is None
-        if len(self._last_records) >= _PROCESS_LIMIT:
+        if len(self._last_records) >= PROCESS_LIMIT:
             self._last_records.clear()
-        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, line.startswith(_TRACEBACK, start))
+        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, _raises(line, start))
 
     def _open_record(self, head: Head) -> Record | None:
         record = self._last_records.get(head.origin.who)
@@ -327,7 +340,7 @@ class LogStream(TaggedLines):
             return True
         if record.raised:
             self._match(self._exceptions, line, start, replace(head, parent=record.event))
-        elif line.startswith(_TRACEBACK, start):
+        elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True
 
@@ -336,18 +349,22 @@ class LogStream(TaggedLines):
         if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
             self._unwrapped(framed)
             return True
-        return line.startswith("{") and self._json(line)
+        return line.startswith("{") and not self._quotes and self._json(line)
 
     def _headless(self, line: str) -> None:
         """A line that does not begin with vLLM's header: SGLang's, of another library, or of nobody."""
+        if self._value.level and self._value_goes_on(line):
+            return
         if line[:1] == "[" and self._tagged_line(line):
             return
         if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
             return  # behind Ray's prefix
-        if self._quotes:
+        if self._quotes and not (self._quotes == _IN_BRACKETS and _levelled(line)):
             self.levels[UNKNOWN_LEVEL] += 1
         elif "] " in line and (header := late_header(line)):
             self._glued.append(header)
+            # A progress bar may tell something at its end.
+            self._match(dispatch(Scope.BARE, whole=True), line.removesuffix(header), 0, self._head("", "", UNKNOWN_LEVEL))
         else:
             self._foreign(line)
 
@@ -375,6 +392,9 @@ class LogStream(TaggedLines):
         self.levels[level] += 1
         head = self._head(record.process, record.identity, level, record.time, record.where)
         first = record.lines[0]
+        if record.go:
+            self._gateway_record(record.go, 0, head)
+            return True
         if record.server:
             self._server_line(first, 0, head)
             return True
@@ -384,7 +404,7 @@ class LogStream(TaggedLines):
             self._tagged_record(first, 0, head)
             for each in () if self._quotes else record.lines[1:]:
                 self._match(self._exceptions, each, 0, head)
-            self._quotes = False
+            self._quotes = ""
         else:
             self._record(first, 0, head, dispatch(Scope.RECORD))
             for each in record.lines[1:]:
@@ -399,6 +419,8 @@ class LogStream(TaggedLines):
         start = prefix.end() if prefix else 0
         native = native_head(line, start)
         if native is None:
+            if line.startswith("2", start) and self._gateway_line(line, start):
+                return
             if line.startswith("[", start) and (brackets := BRACKETS.match(line, start)):
                 self._bracketed(line, brackets, process, identity)
             else:
@@ -407,13 +429,13 @@ class LogStream(TaggedLines):
             return
         level = native.level if native.level in self.levels else UNKNOWN_LEVEL
         self.levels[level] += 1
-        head = self._head(process, identity, level, native.time, native.where)
-        matched = self._match(dispatch(Scope.BARE), line, native.end, head) is not None
-        library = transport_library(native.where) if level in ("ERROR", "CRITICAL") else ""
-        if library:
-            self._emit(TransportError(library), head)
-        elif not matched and level in ALARMING:
-            self.unrecognised[level] += 1
+        if not (native.epoch and self._native_goes_on(native)):
+            head = self._head(process, identity, level, native.time, native.where)
+            if native.process and not process:
+                head.origin = Origin("", f" pid={native.process}")
+            head.wrapped_time = head.wrapped_time or native.epoch or None
+            if not self._klog_line(line, native, head):
+                self._native_record(line, native, head)
 
     def _bracketed(self, line: str, brackets: re.Match[str], process: str, identity: str) -> None:
         """A line behind bracket groups: a header that a user's logging configuration made."""
@@ -426,17 +448,18 @@ class LogStream(TaggedLines):
         )  # fmt: skip
         self.levels[head.level] += 1
         if level:
-            self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
+            event = self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
+            self._quotes = _IN_BRACKETS if event is QUOTED and self.runtime != "vllm" else ""
         else:
             self._headerless(line, brackets.start(), head)
 
-    def _headerless(self, line: str, start: int, head: Head) -> None:
-        if self._match(self._bare_lines, line, start, head) is None:
-            self._match(self._exceptions, line, start, head)
-        if line.startswith(_TRACEBACK, start):
-            if len(self._open_tracebacks) < _PROCESS_LIMIT:
-                self._open_tracebacks.add(head.origin.who)
-        elif head.origin.who in self._open_tracebacks and (name := _EXCEPTION_NAME.match(line, start)):
-            self._open_tracebacks.discard(head.origin.who)
-            if not name[0].startswith(_CALM_EXITS):
-                self._emit(UncaughtException(), head)
+
+def _raises(line: str, start: int) -> bool:
+    """Whether an alarming record has a traceback in its further lines: it begins with its first words, or ends with them."""
+    return line.startswith(TRACEBACK, start) or line.endswith(TRACEBACK)
+
+
+def _levelled(line: str) -> bool:
+    """Whether a line begins with a header in brackets."""
+    brackets = BRACKETS.match(line) if line[:1] == "[" else None
+    return brackets is not None and BRACKETED_LEVEL.search(brackets[1]) is not None

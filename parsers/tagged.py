@@ -4,7 +4,22 @@ import re
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, HealthAnswered
+from parsers.events import (
+    QUOTED,
+    CeilingsTold,
+    Component,
+    DecodeBatch,
+    EngineReady,
+    EngineStarted,
+    HealthAnswered,
+    KvCacheBytes,
+    KvPools,
+    KvRequestMoved,
+    PhaseFinished,
+    PrefillBatch,
+    StartupTimings,
+    StateCacheSlots,
+)
 from parsers.header import ALARMING, HEADER, NOBODY, SGLANG_HEADER, UNKNOWN_LEVEL, Head, LogClock, Origin
 from parsers.matching import Matcher
 from parsers.rules import KEY_LENGTH, Scope, dispatch
@@ -12,6 +27,16 @@ from parsers.rules import KEY_LENGTH, Scope, dispatch
 _SERVER_KEYS = frozenset(("INFO", "WARN", "ERRO", "DEBU", "CRIT"))
 _PROBE = re.compile(r"GET /health(?:_generate)? HTTP/[\d.]+\" 200\b", re.ASCII)
 _RANK_LIMIT = 1024
+TAGS = "tags"
+"""Of a record that begins behind SGLang's header, with the ranks in it."""
+
+# What only lines at INFO tell: an engine that says any of it has not been told to keep silent.
+_SAID_AT_INFO = frozenset(
+    (
+        *(EngineStarted, EngineReady, Component, PhaseFinished, StartupTimings, CeilingsTold, KvPools, KvCacheBytes, StateCacheSlots),
+        *(PrefillBatch, DecodeBatch, KvRequestMoved),
+    )
+)
 # What a warning or an error begins with, where no level tells.
 _FAILURE = re.compile(
     r"(?:[\w.'-]{1,32}:? ){0,4}?(?:[\w.]{0,64}(?:[Ee]rror|Exception)|[Ff]ailed|[Ff]ailure|[Ff]atal|[Tt]raceback|[Tt]imed out|crashed)\b",
@@ -29,8 +54,8 @@ class TaggedLines(Matcher):
         self.own_levels: set[str] = set()
         """Levels of records behind the engine's own header, not the server's."""
         self._wrapped_time: str | None = None
-        self._quotes = False
-        """Whether the last record quotes a user: lines without a header may go on with it."""
+        self._quotes = ""
+        """The kind of header that the last record has, when it quotes a user: all up to the next one of this kind may go on with it."""
         self._tagged_records = dispatch(Scope.RECORD, "sglang")
 
     def _tagged_head(self, found: re.Match[str]) -> Head:
@@ -75,9 +100,10 @@ class TaggedLines(Matcher):
     def _tagged_record(self, line: str, start: int, head: Head) -> None:
         """A record of SGLang's, whatever its header; what no rule knows stands out when it begins like a failure."""
         event = self._match(self._tagged_records, line, start, head)
-        self._quotes = event is QUOTED
+        self._quotes = TAGS if event is QUOTED and self.runtime == "sglang" else ""
         if event is not None:
-            self.own_levels.add("INFO")  # nearly all that is known is: at a higher level there is nothing to see
+            if type(event) in _SAID_AT_INFO:
+                self.own_levels.add("INFO")
         elif self.runtime != "sglang":  # the header is any program's that prints a time in brackets
             event = self._match(dispatch(Scope.BARE, whole=True), line, start, head)
         elif _FAILURE.match(line, start):

@@ -16,7 +16,7 @@ LINES = DATA / "lines"
 ORIGINS = {"captured": "captured", "rendered": "rendered", "field": "reported"}
 """What the first word of a log's name says of it, the best evidence first."""
 
-OTHER_ENGINES = frozenset({"sglang"})
+OTHER_ENGINES = frozenset({"sglang", "aibrix", "llm-d", "sglang_router"})
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a sample stands behind: nothing, the header of an engine or a library, what a JSON object or a viewer puts before a message.

@@ -33,6 +33,7 @@ web:
   telemetry_path: /m
 log: {level: debug, format: json}
 state_file: inferlog.state
+rdma_sysfs_root: /host/sys
 sources:
   - name: decode-0
     paths: [/logs/engine.log, more/engine.err, "-"]
@@ -41,6 +42,11 @@ sources:
     pd_expect: all
     timezone: +08:00
     labels: {pd_group: a, replica: 007}
+    engine_metrics_url: http://127.0.0.1:8000/metrics
+    engine_metrics_token_file: secrets/token
+    jit_cache_home: /root
+    jit_cache_dirs: [/tmp/torchinductor_root, caches]
+    jit_proc_root: /proc
   - path: prefill.log
     pd_role: none
     timezone: null
@@ -55,6 +61,7 @@ class TestLoad:
         decode, prefill = config.sources
         assert (config.web.listen_address, config.web.telemetry_path) == ("[::1]:9000", "/m")
         assert config.state_file == f"{tmp_path}/inferlog.state"
+        assert config.rdma_sysfs_root == "/host/sys"
         assert (config.log.level, config.log.format) == ("debug", "json")
         assert decode.model_dump() == {
             "name": "decode-0",
@@ -64,6 +71,11 @@ class TestLoad:
             "pd_expect": "all",
             "timezone": "+08:00",
             "labels": {"pd_group": "a", "replica": "007"},
+            "engine_metrics_url": "http://127.0.0.1:8000/metrics",
+            "engine_metrics_token_file": f"{tmp_path}/secrets/token",
+            "jit_cache_home": "/root",
+            "jit_cache_dirs": ("/tmp/torchinductor_root", f"{tmp_path}/caches"),
+            "jit_proc_root": "/proc",
         }
         assert (prefill.name, prefill.paths, prefill.pd_role, prefill.timezone) == (
             "prefill",
@@ -107,6 +119,19 @@ class TestLoad:
 
 ROLES = "prefill, decode, both, none"
 PATH = "sources:\n  - path: a.log\n    "
+WRONG_URLS = (
+    "hunter2",
+    "ftp://h/x",
+    "http://",
+    "//h/x",
+    "http://h:x/",
+    "http://h:99999/",
+    "http://h:0/",
+    "'http://[::1/'",
+    '"http://h/\\t"',
+    "'http://a b/'",
+)
+SECRET_URLS = ("http://u:hunter2@h/", "http://hunter2@h/", "http://h/#hunter2")
 BAD = [
     # keys
     (PATH + "pd_rol: decode", "3:5: key 'sources[0].pd_rol': unknown key; did you mean 'pd_role'?"),
@@ -202,6 +227,20 @@ BAD = [
         SOURCE + "web: {listen_address: hunter2}",
         '2:23: web.listen_address: expected HOST:PORT, ":PORT" or "[IPV6]:PORT", with a port from 0 to 65535',
     ),
+    # other witnesses
+    (PATH + "engine_metrics: http://h/", "3:5: key 'sources[0].engine_metrics': unknown key; did you mean 'engine_metrics_url'?"),
+    *(
+        (PATH + f"engine_metrics_url: {url}", f"3:25: sources[0].engine_metrics_url: {said}")
+        for url, said in (
+            *((url, 'expected an address such as "http://127.0.0.1:8000/metrics"') for url in WRONG_URLS),
+            *((url, "must have no user name, password or fragment; a token goes into engine_metrics_token_file") for url in SECRET_URLS),
+        )
+    ),
+    (PATH + "engine_metrics_token_file: t", "3:32: sources[0].engine_metrics_token_file: needs engine_metrics_url"),
+    (PATH + "jit_cache_dirs: /tmp", "3:21: sources[0].jit_cache_dirs: expected a list, not a text"),
+    (PATH + "jit_cache_dirs: ['']", "3:22: sources[0].jit_cache_dirs[0]: a path must not be empty or hold control characters"),
+    (PATH + "jit_cache_dir: [/tmp]", "3:5: key 'sources[0].jit_cache_dir': unknown key; did you mean 'jit_cache_dirs'?"),
+    (SOURCE + "rdma_sysfs: /sys", "2:1: key 'rdma_sysfs': unknown key; did you mean 'rdma_sysfs_root'?"),
     # the first by line, whatever finds it
     (
         "log: {level: x}\n" + SOURCE + SOURCE,
@@ -334,6 +373,11 @@ class TestFromFlags:
             ({"logs": ["a"], "source_defaults": {"pd_rol": "x"}}, "--pd-rol: unknown key; did you mean 'pd_role'?"),
             ({"logs": [], "source_defaults": {"pd_role": "both"}}, "--pd-role: needs --log"),
             ({"logs": ["a", "b"], "source_defaults": {"name": "x"}}, "--name: needs exactly one --log"),
+            ({"logs": ["a", "b"], "source_defaults": {"engine_metrics_url": "http://h/"}}, "--engine-metrics-url: needs exactly one --log"),
+            (
+                {"logs": ["a"], "source_defaults": {"engine_metrics_url": "http://u:hunter2@h/"}},
+                "--engine-metrics-url: must have no user name, password or fragment; a token goes into engine_metrics_token_file",
+            ),
             (
                 {"logs": ["a"], "listen_address": "::1:9"},
                 '--web.listen-address: an IPv6 address needs brackets, as in "[::1]:9000"',

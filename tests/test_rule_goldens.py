@@ -9,10 +9,10 @@ from exporter.source import Source
 from parsers.events import Nothing
 from parsers.rules import Rule, Scope, registry
 from tests.conftest import DATA
-from tests.parsers.reading import TAGGED
+from tests.parsers.reading import TAGGED, gateway_header
 
 HEADER = "(EngineCore pid=318) {level} 07-14 03:12:15 [file.py:1] "
-BARE_HEADER = "I0714 03:12:15.000000     318 file.cc:1] "
+BARE_HEADER = "I0714 03:12:15.000000 file.cc:1] "  # without a process, as bare lines are
 EVERYWHERE = "log_lines_total"
 """Changed by any line: not worth repeating for each."""
 
@@ -26,6 +26,15 @@ STATS = "Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation throu
 DECODE = "non-default args: {'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_consumer')}"
 SKIPPED = "Skipping KV post-processing for failed request cmpl-2"
 RECOVERED = "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected)."
+ASKED = '"processing request" requestID="6f0c8f5e-2f1b-4b3b-9a69-1f5d5b8a0001"'
+FORWARDED = '"request_start" request_id="6f0c8f5e-2f1b-4b3b-9a69-1f5d5b8a0001" routing_strategy="pd"'
+ANSWERED = (
+    'http_request{method=POST uri=/generate version=HTTP/1.1 request_id="r" status_code=200}: smg::response: finished processing request'
+)
+BUILD = (
+    "2026-07-14 03:12:{} - INFO - flashinfer.jit: {} JIT ops: batch_prefill_with_kv_cache_dtype_q_bf16_dtype_kv_bf16_dtype_o_bf16_dtype_idx_i32"
+    "_head_dim_qk_128_head_dim_vo_128_posenc_0_use_swa_False_use_logits_cap_False_f16qk_False_sm90\n"
+)
 AROUND = {
     "attention_compiled": (CORE.format("12:14", "JIT compiling decode_q8kv4"), ""),
     "broadcast_stuck": (READY, ""),
@@ -33,7 +42,10 @@ AROUND = {
         TAGGED + "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=7168, K=2048, num_groups=1 with all Ms.\n",
         "",
     ),
+    "request_received": ("", f"{gateway_header('aibrix')}{FORWARDED}\n"),
+    "request_forwarded": (f"{gateway_header('aibrix')}{ASKED}\n", ""),
     "draft_capture_began": ("", CORE.format("12:19", "Graph capturing finished in 46 secs, took 2.31 GiB")),
+    "flashinfer_build": (BUILD.format("02,000", "Loading"), BUILD.format("30,000", "Finished loading")),
     "hybrid_allocator": (
         CORE.format("12:14", "vLLM server version 0.26.0, serving model m") + CORE.format("12:14", DECODE),
         CORE.format("12:20", SKIPPED) + CORE.format("12:20", RECOVERED) + CORE.format("12:30", STATS),
@@ -41,6 +53,7 @@ AROUND = {
     "kv_cache_dtype": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
     "load_skipped": (CORE.format("12:14", "vLLM server version 0.32.0, serving model m"), CORE.format("12:30", STATS)),
     "peer_changed": (CORE.format("12:14", "NIXL compatibility check passed (hash: 3f0c8a5b)"), ""),
+    "router_started": ("", f"{gateway_header('sglang_router')}{ANSWERED}\n"),
     "role_deprecated": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
     "stack_dumped": (READY, ""),
     "triton_autotune_took": (
@@ -55,6 +68,8 @@ for _rule in registry():
 
 
 def _log(rule: Rule, sample: str) -> str:
+    if Scope.GATEWAY in rule.scope:
+        return f"{gateway_header(rule.runtime)}{sample}\n"
     if rule.runtime == "sglang" and Scope.RECORD in rule.scope:
         return f"{TAGGED}{sample}\n"
     warning, info = HEADER.format(level="WARNING"), HEADER.format(level="INFO")

@@ -7,7 +7,7 @@ from exporter.tail._siblings import ROTATED
 from exporter.tail.chunk import Chunk, FollowerStats
 from exporter.tail.follower import Follower
 from exporter.tail.stdin import StdinFollower
-from exporter.tail.watch import EventWatcher, PollingWatcher, Watcher, auto
+from exporter.tail.watch import EventWatcher, PollingWatcher, Watcher, appearances, auto
 
 __all__ = (
     "ROTATED",
@@ -19,6 +19,7 @@ __all__ = (
     "PollingWatcher",
     "StdinFollower",
     "Watcher",
+    "appearances",
     "auto",
     "files_below",
     "identity",

@@ -60,6 +60,11 @@ class Bookmark(NamedTuple):
         """What was seen in it and is neither read nor in a copy."""
         return max(0, self.size - max(self.offset, self.copied_to))
 
+    @property
+    def since_ns(self) -> int:
+        """Before when it was not written last, even when the clock was set back meanwhile."""
+        return min(self.first_mtime_ns, self.mtime_ns)
+
     def state(self) -> list[Any]:
         """As JSON types."""
         return [list(value) if isinstance(value, tuple) else value for value in self]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def continues(source: LogFile, sibling: LogFile) -> bool:
-    """Whether a sibling is a copy of what was read from a file; if so, put it where that reading ended."""
-    begin = source.unread_in_copy(sibling) if source.offset else None
+    """Whether a sibling is a copy of what a file held; if so, put it where reading that ended."""
+    begin = source.unread_in_copy(sibling)
     if begin is None:
         return False
     sibling.final = True
@@ -27,7 +27,7 @@ def unread_copies(source: LogFile, siblings: Iterable[LogFile]) -> list[LogFile]
         if not copy.size or source.same_content(copy):
             copy.close()  # or copied and not truncated yet: the file still has all of it
             continue
-        if continues(source, copy):
+        if continues(source, copy) and source.offset:
             for earlier in copies:
                 earlier.close()
             copies.clear()

@@ -55,7 +55,7 @@ class GzipLogFile(LogFile):
             magic = files.pread(self.fd, len(_MAGIC), 0)
             # The trailer's size is modulo 4 GiB and of the last member only, so it serves for figures and no more.
             trailer = files.pread(self.fd, 4, max(0, self._packed_bytes - 4))
-            self.size = int.from_bytes(trailer, "little") if magic == _MAGIC else 0
+            self.size = self.seen = int.from_bytes(trailer, "little") if magic == _MAGIC else 0
         except OSError:
             self.close()
             raise
@@ -72,7 +72,7 @@ class GzipLogFile(LogFile):
             return self._stream.read(length)
         except _BROKEN:
             # What would be the trailer is anything. Something is lost, but no more than this is known of it.
-            self.size = min(self.size, self.offset + self._packed_bytes)
+            self.size = self.seen = min(self.size, self.offset + self._packed_bytes)
             return b""
 
     def read(self, limit: int) -> bytes:
@@ -80,5 +80,5 @@ class GzipLogFile(LogFile):
         fresh = self.peek(self.offset, limit)
         if fresh:
             self._advance(fresh, (self.tail + fresh)[-REMEMBERED_BYTES:])
-            self.size = max(self.size, self.offset)
+            self.size = self.seen = max(self.size, self.offset)
         return fresh

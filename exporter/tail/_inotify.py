@@ -35,10 +35,11 @@ class CalmInotify(InotifyFD):
     """
 
     _pause = 0.0
+    _mask = _MASK
 
     def add(self, directory: str, callback: WatchCallback) -> WatchDescriptor:
         """Watch a directory that we may read; OSError when it is gone, ENOSPC when there are no watches left."""
-        return self.add_callback(os.fsencode(directory), _MASK, callback, _ID)
+        return self.add_callback(os.fsencode(directory), self._mask, callback, _ID)
 
     def remove(self, watch: WatchDescriptor) -> None:
         """End a watch, which the kernel may have ended before."""
@@ -50,3 +51,16 @@ class CalmInotify(InotifyFD):
         events = super().read_events(event_buffer_size=event_buffer_size)
         self._pause = _PAUSE_SECONDS if events else 0.0
         return events
+
+
+class AppearanceInotify(CalmInotify):
+    """Tells only of what appears in a directory: a compiler's writes are a thousand events for each file that matters."""
+
+    _mask = Mask(
+        InotifyConstants.IN_CREATE
+        | InotifyConstants.IN_MOVED_TO
+        | InotifyConstants.IN_DELETE_SELF
+        | InotifyConstants.IN_MOVE_SELF
+        | InotifyConstants.IN_ONLYDIR
+        | InotifyConstants.IN_DONT_FOLLOW
+    )

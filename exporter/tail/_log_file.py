@@ -44,6 +44,8 @@ class LogFile:
         self.identity = identity(status)
         self.first_mtime_ns = status.st_mtime_ns
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        self.seen, self.seen_mtime_ns = self.size, self.mtime_ns
+        """The last ones known to be those of the content that is being read; after a truncation the above are another's."""
         self.offset = 0
         self.head = b""
         self.tail = b""
@@ -64,11 +66,31 @@ class LogFile:
         """Bytes not read yet, as of the last refresh()."""
         return max(0, self.size - self.offset)
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was seen of the content and is neither read nor in a copy."""
+        return max(0, self.seen - max(self.offset, self.copied_to))
+
+    @property
+    def since_ns(self) -> int:
+        """Before when it was not written last, even when the clock was set back meanwhile."""
+        return min(self.first_mtime_ns, self.seen_mtime_ns)
+
     def refresh(self) -> None:
         """Take size and times anew; OSError as fstat."""
         status = self.files.fstat(self.fd)
         self.touched |= (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns)
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+
+    def look(self) -> None:
+        """Take size and times anew, and see whether they are those of the content that we read; OSError as fstat and pread."""
+        self.refresh()
+        # The content is looked at after the size: so a size that is too late for it is never taken for its own.
+        if self.size > self.seen and not self.was_truncated():
+            self._confirm()
+
+    def _confirm(self) -> None:
+        self.seen, self.seen_mtime_ns = max(self.size, self.offset), self.mtime_ns
 
     def peek(self, start: int, length: int) -> bytes:
         """Some bytes, fewer at the end; OSError as pread."""
@@ -92,8 +114,14 @@ class LogFile:
         self.offset = offset
 
     def was_truncated(self) -> bool:
-        """Whether the remembered bytes are no longer there."""
-        return self.before(self.offset, len(self.tail)) != self.tail
+        """Whether the remembered bytes are no longer there; if they are, remember more of an unread file."""
+        if self.offset:
+            return self.before(self.offset, len(self.tail)) != self.tail
+        first = self.peek(0, REMEMBERED_BYTES)
+        if not self._unread_head.matches(first[: self._unread_head.length]):
+            return True
+        self._unread_head = Fingerprint.of(first)
+        return False
 
     def continue_in(self, copy: LogFile, begin: int) -> None:
         """Make a copy the continuation of what was read from this file."""
@@ -105,6 +133,7 @@ class LogFile:
     def restart(self) -> None:
         """Forget what was read: the file begins again."""
         self.offset = self.copied_to = 0
+        self.seen = 0
         self.head = self.tail = b""
         self._unread_head = EMPTY
         self.incarnation = object()
@@ -114,15 +143,18 @@ class LogFile:
 
         The remembered bytes are read again by the same call that reads the new ones. So the check costs no system
         call, needs no trust in times (a file system's clock ticks every few ms), and no truncation fits between the
-        check and the read.
+        check and the read. An unread file is known by its first bytes, if it had any when it was looked at.
         """
         behind = len(self.tail)
-        data = self.files.pread(self.fd, behind + limit, self.offset - behind)
-        if data[:behind] != self.tail or self.size < self.offset:
+        first = self._unread_head if not self.offset else EMPTY
+        data = self.files.pread(self.fd, max(behind + limit, first.length), self.offset - behind)
+        if data[:behind] != self.tail or self.size < self.offset or not first.matches(data[: first.length]):
             raise TruncatedError
+        data = data[: behind + limit]
         fresh = data[behind:]
         if fresh:
             self._advance(fresh, data[-REMEMBERED_BYTES:])
+        self._confirm()
         return fresh
 
     def _advance(self, fresh: bytes, tail: bytes) -> None:
@@ -132,7 +164,10 @@ class LogFile:
         self.offset += len(fresh)
 
     def unread_in_copy(self, copy: LogFile) -> int | None:
-        """Where a copy made before a truncation begins to hold unread bytes; None: not a copy of what we read."""
+        """Where a copy made before a truncation begins to hold unread bytes; None: not a copy of what we were reading."""
+        if not self.offset:
+            length = self._unread_head.length
+            return 0 if length and self._unread_head.matches(copy.before(length)) else None
         if copy.size >= self.offset:
             return self.offset if copy.before(self.offset, len(self.tail)) == self.tail else None
         # Made before our last read: all of it was read. Its end is not remembered, so its start has to do.
@@ -152,8 +187,8 @@ class LogFile:
             self.path,
             self.identity,
             offset,
-            self.size,
-            self.mtime_ns,
+            self.seen,
+            self.seen_mtime_ns,
             self.first_mtime_ns,
             Fingerprint.of(self.head[:offset]) if offset else self.remember_start(),
             Fingerprint.of(self._tail_before(offset)),
@@ -175,7 +210,7 @@ class LogFile:
 
     def remember_start(self) -> Fingerprint:
         """The fingerprint of a file of which nothing was read, by which it is known again when it was compressed."""
-        length = min(self.size, REMEMBERED_BYTES)
+        length = min(self.seen, REMEMBERED_BYTES)
         if self._unread_head.length != length:
             with contextlib.suppress(OSError):
                 self._unread_head = Fingerprint.of(self.head[:length] or self.before(length))

@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Final, Protocol
 
 from exporter.tail._bookmark import REMEMBERED_BYTES, Bookmark, Identity
-from exporter.tail._gzip import GzipLogFile
+from exporter.tail._gzip import SUFFIX, GzipLogFile
 from exporter.tail._log_file import LogFile, identity
 from exporter.tail._siblings import CLOCK_SLACK_NS, Listing, Siblings, trusted_bound
 
@@ -44,8 +44,13 @@ class Search:
         self._listing = listing
         self._paths = {identity(status): path for path, status in listing.items()}
         try:
+            empty: list[tuple[int, Bookmark]] = []
             for each in parked:
+                if not each.bookmark().size:
+                    empty.append((len(self.found), each.bookmark()))
                 self.newest_found = self._find(each)
+            for place, mark in reversed(empty):
+                self._find_empty(place, mark)
         except OSError:
             self.close()
             raise
@@ -73,6 +78,21 @@ class Search:
         source.resume(mark)
         source.incarnation = parked.incarnation
         return True
+
+    def _find_empty(self, place: int, mark: Bookmark) -> None:
+        """Take a file that had been empty and was written to before the next found one, which a scan takes for history."""
+        path = self._paths.get(mark.identity, self._log)
+        held = any(source.identity == mark.identity for source in self.found)
+        if held or path == self._log or path.endswith(SUFFIX) or place == len(self.found):
+            return
+        # Another one that got its inode is younger than the next.
+        status = self._listing[path]
+        if status.st_size and mark.first_mtime_ns <= status.st_mtime_ns < self.found[place].mtime_ns:
+            source = self._open_candidate(path)
+            if source:
+                self.found.insert(place, source)
+                source.first_mtime_ns = mark.first_mtime_ns
+                source.remember_start()
 
     def _same_file(self, mark: Bookmark) -> LogFile | None:
         path = self._paths.get(mark.identity)
@@ -102,7 +122,7 @@ class Search:
         """The longest of the compressed files, copies made before a truncation, or the log on another host or mount."""
         best: LogFile | None = None
         opened: list[LogFile] = []
-        bound_ns = trusted_bound(mark.first_mtime_ns, self._listing, self._log)
+        bound_ns = trusted_bound(mark.since_ns, self._listing, self._log)
         try:
             for path in self._candidates(mark, bound_ns - CLOCK_SLACK_NS):
                 source = self._open_candidate(path)

@@ -89,6 +89,10 @@ def _generation(path: str) -> int | None:
     return int(digits) if digits.isdecimal() and len(digits) <= _LONGEST_GENERATION else None
 
 
+def _stem(path: str) -> str:
+    return path.removesuffix(SUFFIX).rpartition(".")[0]
+
+
 def _between(name: str, old: str, new: str) -> bool:
     """Whether a numbered name ("log.real.4") lies between those of the old and the new target of a symbolic link."""
     parts = [_NUMBER.fullmatch(text) for text in (old, name, new)]
@@ -229,16 +233,22 @@ class Siblings:
         found: list[LogFile] = []
         older: list[int] = []
         bound_ns = trusted_bound(not_before_ns, listing, log)
-        current, error, unreadable = None, None, 0
+        unreadable = 0
         seen = {source.identity for source in held}
+        held_since_ns = min((source.since_ns for source in held), default=bound_ns)
         for path, status in listing.items():
             number = _generation(path)
             if path == log:
                 continue
             # A generation after the newest that we know cannot have been written last before that was.
             slack = CLOCK_SLACK_NS if path.endswith(SUFFIX) else 0
-            if identity(status) in seen or status.st_mtime_ns < bound_ns - slack or self._is_passed(status):
+            known = identity(status) in seen or self._is_passed(status)
+            if known or status.st_mtime_ns < bound_ns - slack:
                 older += [] if number is None else [number]
+                # Unless the clock was set back, which only the log tells: so it is judged when that is there again. And one
+                # may be a held file, compressed, which after a kill is read on from there.
+                if not known and (log not in listing or (slack and status.st_mtime_ns >= held_since_ns - slack)):
+                    seen.add(identity(status))
                 continue
             try:
                 source = self.open(path, log)
@@ -253,28 +263,34 @@ class Siblings:
                 unreadable += status.st_size
                 continue
             try:
-                known = source.identity in seen or self._was_read(source, status, held)
+                known = source.identity in seen or self._was_read(source, status)
+                is_held = not known and self._is_compressed(source, held)
             except OSError:
                 _close([source, *found])
                 raise
-            if known:
+            if not known:
+                seen.add(source.identity)  # also a held one: after a kill it may be read again from there
+            if known or is_held:
                 older += [] if number is None else [number]
                 source.close()
             else:
-                seen.add(source.identity)
                 found.append(source)
-        try:
-            current = LogFile(log, self._files)
-        except OSError as exc:
-            error = exc
-        if current and current.identity in seen:
-            current.close()
-            current = None
+        current, error = self._open_log(log, seen)
         self._pass({identity(status): _by_time(status) for path, status in listing.items() if path != log and identity(status) not in seen})
-        scan = Scan(_in_order(found, older, timely=bound_ns == not_before_ns), current, error, unreadable)
+        scan = Scan(_in_order(found, older, log, timely=bound_ns == not_before_ns), current, error, unreadable)
         for source in scan.files:
             source.remember_start()
         return scan
+
+    def _open_log(self, log: str, seen: Collection[Identity]) -> tuple[LogFile | None, OSError | None]:
+        try:
+            current = LogFile(log, self._files)
+        except OSError as exc:
+            return None, exc
+        if current.identity in seen:
+            current.close()
+            return None, None
+        return current, None
 
     def _is_passed(self, status: os.stat_result) -> bool:
         return self.is_marked(status) or self._passed.get(identity(status)) == _by_time(status)
@@ -283,7 +299,7 @@ class Siblings:
         if passed != self._passed:
             self._passed, self._state = passed, None
 
-    def _was_read(self, source: LogFile, status: os.stat_result, held: Iterable[LogFile]) -> bool:
+    def _was_read(self, source: LogFile, status: os.stat_result) -> bool:
         if not isinstance(source, GzipLogFile):
             return self.read_before(source) > 0
         # Compressing makes another file of it, so only what is in it tells which it was.
@@ -291,11 +307,19 @@ class Siblings:
         known = not first or any(mark.ends and self._has_text(source, first, mark.size, *mark.ends) for mark in self._marks.values())
         if known:
             self.mark_unread(status)
+        return known
+
+    @staticmethod
+    def _is_compressed(source: LogFile, held: Iterable[LogFile]) -> bool:
+        """Whether a file is what a compressor made of one that is held."""
+        if not isinstance(source, GzipLogFile):
+            return False
+        first = source.peek(0, REMEMBERED_BYTES)
         for each in held:
             each.refresh()
-        return known or any(
-            each.size <= source.size and first.startswith(each.before(min(each.size, REMEMBERED_BYTES))) for each in held if each.size
-        )
+            if 0 < each.size <= source.size and first.startswith(each.before(min(each.size, REMEMBERED_BYTES))):
+                return True
+        return False
 
     @staticmethod
     def _has_text(source: LogFile, first: bytes, size: int, head: Fingerprint, tail: Fingerprint) -> bool:
@@ -357,15 +381,17 @@ def _same(one: Listing, other: Listing) -> bool:
     return one.keys() == other.keys() and all(identity(one[path]) == identity(other[path]) for path in one)
 
 
-def _in_order(found: list[LogFile], older: list[int], *, timely: bool) -> list[LogFile]:
+def _in_order(found: list[LogFile], older: list[int], log: str, *, timely: bool) -> list[LogFile]:
     """Oldest first: by the time of the last write, and within one tick of that clock by generation number.
 
     Numbers run down to the newest file where each rotation shifts them (logrotate), and up where it takes the next
-    one. The numbers of the files known to be older tell which. Where times tell nothing, numbers have to do.
+    one. The numbers of the files known to be older tell which, or that of the log itself, where it is the target of a
+    link that is turned to the next number. Where times tell nothing, numbers have to do.
     """
     numbers = [number for source in found if (number := _generation(source.path)) is not None]
     by_time = timely or len(numbers) < len(found)
-    up = bool(older and numbers) and max(older) < min(numbers)
+    turned = _generation(log) is not None and all(_stem(source.path) == _stem(log) for source in found)
+    up = turned or (bool(older and numbers) and max(older) < min(numbers))
 
     def key(source: LogFile) -> tuple[int, int, str]:
         number = _generation(source.path) or 0

@@ -66,7 +66,7 @@ class Follower:
         self._chunk_bytes = chunk_bytes
         self._siblings = Siblings(files)
         self._queue: list[LogFile] = []
-        self._late: LogFile | None = None
+        self._late: list[LogFile] = []
         self._spoke: object = None
         self._between_lines = True
         self._started = False
@@ -192,7 +192,7 @@ class Follower:
             source.remember_start()
             source.close()
         self._parked = held or self._parked
-        self._queue, self._late = [], None
+        self._queue, self._late = [], []
 
     def _resume(self) -> None:
         """Find the files again that were held; OSError while that may still come."""
@@ -317,13 +317,12 @@ class Follower:
         return True
 
     def _take(self) -> Chunk:
-        """Read from the late file, else from the first in the queue that has something to say."""
-        if self._late and self._between_lines:
-            data = self._pull(self._late)
+        """Read from a late file, else from the first in the queue that has something to say."""
+        while self._late and self._between_lines:
+            data = self._pull(self._late[0])
             if data:
-                return self._emit(self._late, data)
-            self._let_go(self._late)
-            self._late = None
+                return self._emit(self._late[0], data)
+            self._let_go(self._late.pop(0))
         while self._queue:
             head = self._queue[0]
             incarnation = head.incarnation
@@ -354,20 +353,17 @@ class Follower:
 
     def _pull(self, source: LogFile) -> bytes:
         """Read from one source; none after a truncation or a recovery, which change the incarnation or the queue."""
-        known = source.size
         try:
             source.refresh()
             # Nothing was read from it yet, so only its times tell that it was written to, copied and truncated since.
-            if source.touched and not source.offset and source is self._queue[-1] and self._recover(source):
+            if source.touched and not source.offset and source is self._queue[-1] and self._recover_unread(source):
                 return b""
-            source.touched = False
             data = source.read(self._chunk_bytes)
         except TruncatedError:
-            if source is not self._late:
-                self._start_over(source, known)
+            if source not in self._late:
+                self._start_over(source)
         except OSError as exc:
             source.failures += 1
-            source.size = known  # that of the next look may be the size of other content
             if exc.errno == errno.ESTALE:
                 # The descriptor is of no use any more; the file itself may be there.
                 self._park()
@@ -377,19 +373,25 @@ class Follower:
             self._report(exc)
         else:
             source.failures = 0
+            source.touched = False
             return data
         return b""
 
-    def _start_over(self, source: LogFile, known: int) -> None:
-        """Read a truncated file again, after what a copy of it still has; `known`: its size as last seen."""
-        try:
-            if not self._recover(source):
-                self.stats.truncations += 1
-        except OSError:
-            source.size = known
-            raise
-        self.stats.lost_bytes += max(0, known - max(source.offset, source.copied_to))
+    def _start_over(self, source: LogFile) -> None:
+        """Read a truncated file again, after what a copy of it still has."""
+        if not self._recover(source):
+            self.stats.truncations += 1
+        self.stats.lost_bytes += source.unread_bytes
         source.restart()
+
+    def _recover_unread(self, source: LogFile) -> bool:
+        """Whether there are copies of what was in a file of which nothing was read."""
+        begins_anew = source.was_truncated()
+        copies = self._recover(source)
+        if copies and begins_anew:
+            self.stats.lost_bytes += source.unread_bytes
+            source.restart()
+        return bool(copies)
 
     def _recover(self, source: LogFile) -> list[LogFile]:
         """Queue the copies made of a file before it was truncated, in front of it, and return them.
@@ -413,25 +415,26 @@ class Follower:
         return copies
 
     def _retire(self) -> None:
+        """Leave the first of the queue, but keep it open if there may be more in it, or a half line to be read again after a kill."""
         head = self._queue.pop(0)
-        if head.final:
+        if head.final and self._between_lines:
             self._let_go(head)
             return
-        if self._late:
-            self._let_go(self._late)
-        self._late = head
+        while self._late and not (head.final and not self._late[-1].final):
+            self._let_go(self._late.pop())
+        self._late.append(head)
 
     def _let_go(self, source: LogFile) -> None:
-        self.stats.lost_bytes += source.lag_bytes  # none, but after an I/O error
+        self.stats.lost_bytes += source.unread_bytes  # none, but after an I/O error
         self._siblings.mark(source)
         source.close()
 
     def _held(self) -> list[LogFile]:
-        return [*([self._late] if self._late else ()), *self._queue]
+        return [*self._late, *self._queue]
 
     def _has_data(self, source: LogFile) -> bool:
         with contextlib.suppress(OSError):
-            source.refresh()
+            source.look()
         return source.lag_bytes > 0
 
     def _later_has_data(self) -> bool:
@@ -440,9 +443,9 @@ class Follower:
             return True
         if newest.touched and not newest.offset:
             # Empty now, but it may have been written to, copied and truncated.
-            copies = self._recover(newest)
+            found = self._recover_unread(newest)
             newest.touched = False
-            return bool(copies)
+            return found
         return False
 
     def _forget_empty(self) -> None:

@@ -17,7 +17,7 @@ from exporter.tail._log_file import Identity, identity
 from exporter.tail._siblings import is_rotated
 
 if sys.platform == "linux":
-    from exporter.tail._inotify import CalmInotify
+    from exporter.tail._inotify import AppearanceInotify, CalmInotify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -287,6 +287,13 @@ def auto(
 def _inotify() -> CalmInotify:
     if sys.platform == "linux":
         return CalmInotify()
+    raise OSError(errno.ENOSYS, "inotify is Linux's")
+
+
+def appearances() -> AppearanceInotify:
+    """What tells of new entries of directories alone, not started; OSError where there is none to be had."""
+    if sys.platform == "linux":
+        return AppearanceInotify()
     raise OSError(errno.ENOSYS, "inotify is Linux's")
 
 

@@ -1,17 +1,18 @@
-"""Records of NIXL's C++ half on stderr: `E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] genNotif: ...` (1.5.1)."""
+"""Which library a native record is of: `E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] genNotif: ...` (1.5.1)."""
 
 import re
 
 from parsers.rules import Series
 
+_NIXL = r"(?:nixl|serdes|ucx_|libfabric_|gpunetio_|backend_plugin|telemetry|metadata_stream|config)\w*\.(?:cpp|h|cc)\b"
 _LIBRARIES = (
-    ("nixl", re.compile(r"(?:.*/)?(?:nixl|serdes|ucx_backend|ucx_utils|config)\w*\.(?:cpp|h|cc)\b", re.ASCII)),
+    ("nixl", re.compile(rf"(?:.*/)?{_NIXL}", re.ASCII)),
     ("nccl", re.compile(r"(?:.*/)?(?:ProcessGroupNCCL|NCCLUtils)\w*\.[ch]pp\b", re.ASCII)),
     ("mooncake", re.compile(r"(?:.*/)?(?:transfer_\w+|worker_pool|rdma_\w+|store_py|client)\.(?:cpp|h)\b", re.ASCII)),
 )
 
 
-EMITS = [Series("transport_errors_total", {"library": library}) for library in ("nixl", "nccl")]
+EMITS = [Series("transport_errors_total", {"library": library}) for library in ("nixl", "ucx", "nccl")]
 """What native records can raise beside any engine."""
 
 

@@ -33,6 +33,8 @@ _USAGE = {
     "gpu token usage": "device",
     "cpu token usage": "host",
 }
+_VERIFIED = {"cap len": "cap", "block accept len": "block"}
+_ESTIMATE = re.compile(r"est uncap acc len: (\d{1,9}\.\d{1,9}) \[(\d{1,9}\.\d{1,9}), (\d{1,9}\.\d{1,9})\]", re.ASCII)
 _IDLE = ("#running-req", "#queue-req", "#pending-token", "#cached-token", "#bootstrap-req", "#inflight-req")
 
 
@@ -43,6 +45,16 @@ def _fields(body: str) -> dict[str, float]:
 
 def _named(fields: dict[str, float], names: dict[str, str]) -> dict[str, float]:
     return {name: fields[field] for field, name in names.items() if field in fields}
+
+
+def _verified(body: str, fields: dict[str, float]) -> dict[str, float]:
+    """The lengths of DSpark's blocks, in those of its modes that print them."""
+    if "cap len" not in fields and "est uncap" not in body:
+        return {}
+    found = _named(fields, _VERIFIED)
+    if estimate := _ESTIMATE.search(body):
+        found |= zip(("uncapped", "uncapped_low", "uncapped_high"), map(float, estimate.groups()), strict=True)
+    return found
 
 
 @rule(
@@ -110,4 +122,5 @@ def decode_batch(found: re.Match[str]) -> DecodeBatch:
         fields.get("accept len"),
         fields.get("accept rate"),
         pair="#retracted-req" in fields,
+        verified=_verified(found[1], fields),
     )

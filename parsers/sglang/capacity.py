@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import CeilingsTold, KvCacheBytes, KvPools, StateCacheSlots
+from parsers.events import CeilingsTold, KvCacheBytes, KvPools, MemoryReport, MemoryUsed, StateCacheSlots
 from parsers.rules import Scope, rule
 from parsers.units import DECIMAL, GIB
 
@@ -31,7 +31,10 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
 @rule(
     runtime="sglang",
     anchor="Post-capture KV sizing: KV cache allocated. ",
-    pattern=rf"Post-capture KV sizing: KV cache allocated\. dtype: [\w.]{{1,64}}, #tokens: (\d{{1,15}}), KV size: {DECIMAL} GB, avail mem={DECIMAL} GB",
+    pattern=(
+        rf"Post-capture KV sizing: KV cache allocated\. dtype: [\w.]{{1,64}}, #tokens: (\d{{1,15}}), KV size: {DECIMAL} GB, avail mem={DECIMAL} GB"
+        r"(?:, full_layer_tokens=(\d{1,15}), swa_layer_tokens=([1-9]\d{0,14}))?"
+    ),
     source="Post-capture KV sizing: KV cache allocated. dtype: %s, #tokens: %d, ",
     samples={
         "sglang 0.5.17": "Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 399360, KV size: 20.00 GB, avail mem=3.20 GB",
@@ -42,7 +45,27 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
 )
 def kv_pool_resized(found: re.Match[str]) -> KvPools:
     """The size after graph capture, which replaces what was said before."""
-    return KvPools({"device": float(found[1])}, float(found[2]) * GIB, resized=True)
+    pools = {"full": float(found[4]), "swa": float(found[5])} if found[5] else {"device": float(found[1])}
+    return KvPools(pools, float(found[2]) * GIB, resized=True, free=float(found[3]) * GIB)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Post-capture KV sizing: full_layer_tokens=",
+    pattern=r"Post-capture KV sizing: full_layer_tokens=(\d{1,15}), swa_layer_tokens=(\d{1,15})",
+    source="Post-capture KV sizing: full_layer_tokens=%d, swa_layer_tokens=%d",
+    samples={
+        "sglang 0.5.17": "Post-capture KV sizing: full_layer_tokens=399360, swa_layer_tokens=39936",
+        "sglang 0.5.23": "Post-capture KV sizing: full_layer_tokens=399360, swa_layer_tokens=39936",
+    },
+    since="0.5.17",
+    scope=_LINE,
+)
+def window_pools_resized(found: re.Match[str]) -> KvPools:
+    """What was reserved before for each kind of layers was more. Without sliding windows there is one kind."""
+    full, window = map(float, found.groups())
+    pools = {"full" if window else "device": full, "swa": window}
+    return KvPools({pool: tokens for pool, tokens in pools.items() if tokens}, resized=True)
 
 
 @rule(
@@ -70,8 +93,8 @@ def window_pools(found: re.Match[str]) -> KvPools:
     scope=_LINE,
 )
 def window_pools_allocated(found: re.Match[str]) -> KvPools:
-    """Both pools of a model with sliding windows; their bytes are told by a line of each."""
-    return KvPools({"full": float(found[3]), "swa": float(found[2])})
+    """Both pools of a model with sliding windows, and the bytes of both."""
+    return KvPools({"full": float(found[3]), "swa": float(found[2])}, float(found[1]) * GIB, whole=True)
 
 
 @rule(
@@ -131,7 +154,8 @@ def state_cache(found: re.Match[str]) -> StateCacheSlots:
     anchor="max_total_num_tokens=",
     pattern=(
         r"max_total_num_tokens=(\d{1,15}), (?:chunked_prefill_size=(-?\d{1,15}|None), )?max_prefill_tokens=(\d{1,15}), "
-        r"max_running_requests=(\d{1,15}), context_len=(\d{1,15})(?:, available_[cg]pu_mem=[\d.]{1,16} GB)?"
+        r"max_running_requests=(\d{1,15}), context_len=(\d{1,15})"
+        rf"(?:, available_(?:gpu_mem={DECIMAL}|cpu_mem=[\d.]{{1,16}}) GB)?"
     ),
     source="max_total_num_tokens=%s, ",
     samples={
@@ -146,6 +170,24 @@ def state_cache(found: re.Match[str]) -> StateCacheSlots:
 )
 def ceilings(found: re.Match[str]) -> CeilingsTold:
     """The limits of one engine, by its first rank. A prefill step takes no more than a chunk, where prompts are chunked."""
-    tokens, chunk, prefill, running, context = found.groups()
+    tokens, chunk, prefill, running, context, free = found.groups()
     step = chunk if chunk and chunk.isdigit() else prefill
-    return CeilingsTold({"max_batched_tokens": step, "max_running_requests": running, "max_model_len": context}, float(tokens))
+    limits = {"max_batched_tokens": step, "max_running_requests": running, "max_model_len": context}
+    return CeilingsTold(limits, float(tokens), float(free) * GIB if free else None)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Memory pool end. ",
+    pattern=rf"Memory pool end\. avail mem={DECIMAL} GB",
+    source="Memory pool end. ",
+    samples={
+        "sglang 0.4.9": "Memory pool end. avail mem=9.90 GB",
+        "sglang 0.5.17": "Memory pool end. avail mem=31.27 GB",
+        "sglang 0.5.23": "Memory pool end. avail mem=31.27 GB",
+    },
+    scope=_LINE,
+)
+def pools_allocated(found: re.Match[str]) -> MemoryReport:
+    """What the weights and the KV pool of a rank left, for graphs and activations."""
+    return MemoryReport((MemoryUsed("free", float(found[1]) * GIB),))

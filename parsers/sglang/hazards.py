@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import Hazard
+from parsers.events import DraftMismatch, Hazard
 from parsers.rules import Series, rule
 
 
@@ -50,6 +50,6 @@ def no_chat_template(_: re.Match[str]) -> Hazard:
     since="0.5.17",
     emits=[Series("config_hazards_total", {"kind": "draft_length_mismatch"})],
 )
-def gamma_mismatch(_: re.Match[str]) -> Hazard:
+def gamma_mismatch(found: re.Match[str]) -> DraftMismatch:
     """The draft model was trained for blocks of another length."""
-    return Hazard("draft_length_mismatch")
+    return DraftMismatch(found[1], found[2])

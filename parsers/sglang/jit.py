@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import CompileBegan, Compiled, CompiledLate, CompileEnded, CompileTook
+from parsers.events import CompileBegan, Compiled, CompiledLate, CompileEnded, CompileSession, CompileTook
 from parsers.rules import Scope, Series, compile_series, rule
 from parsers.units import DECIMAL, label
 
@@ -23,9 +23,9 @@ from parsers.units import DECIMAL, label
     },
     emits=compile_series("deepgemm", "compile"),
 )
-def deepgemm_session(found: re.Match[str]) -> Compiled:
+def deepgemm_session(found: re.Match[str]) -> CompileSession:
     """One shape of one kernel, on the first rank of a node; its end has no line. Shapes that are not prepared so compile in silence."""
-    return Compiled("deepgemm", "compile", "_".join(filter(None, found.groups())))
+    return CompileSession("deepgemm", "compile", "_".join(filter(None, found.groups())))
 
 
 @rule(

@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed
+from parsers.events import KvCompatibility, KvRequestMoved, KvRoomFailed, KvRoomMixedUp
 from parsers.rules import Scope, Series, rule
 from parsers.units import DECIMAL, GIB, MIB, MILLISECOND
 
@@ -49,6 +49,44 @@ def room_failed(found: re.Match[str]) -> KvRoomFailed:
 
 @rule(
     runtime="sglang",
+    anchor="Context corruption detected: Request ",
+    pattern=r"Context corruption detected: Request [^\n]{1,256}? \(bootstrap_room=(\d{1,32})\) received metadata from bootstrap_room=\d{1,32}\.[^\n]*+",
+    source="Context corruption detected: Request %s ",
+    samples={
+        "sglang 0.5.17": "Context corruption detected: Request a1b2c3 (bootstrap_room=11) received metadata from bootstrap_room=12. Metadata buffer "
+        "index: 5. This indicates metadata buffer index collision.",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_load_failed_requests_total")],
+)
+def mixed_up(found: re.Match[str]) -> KvRoomMixedUp:
+    """A decode engine got what was sent for another request, noticed, and ended the one that waited for it."""
+    return KvRoomMixedUp(found[1])
+
+
+@rule(
+    runtime="sglang",
+    anchor="Prefill instance failed to ",
+    pattern=r"Prefill instance failed to (?:register|connect) to bootstrap server(?: after \d{1,9} retries|: )[^\n]*+",
+    source=(
+        "Prefill instance failed to register to bootstrap server after %s retries",
+        "Prefill instance failed to register to bootstrap server: %s",
+        "Prefill instance failed to connect to bootstrap server: ",
+    ),
+    samples={
+        "sglang 0.5.3": "Prefill instance failed to register to bootstrap server: Connection refused",
+        "sglang 0.5.17": "Prefill instance failed to register to bootstrap server after 5 retries",
+    },
+    scope=Scope.RECORD | Scope.BARE,
+    emits=[Series("kv_transfer_failures_total", {"reason": "registration"})],
+)
+def prefill_unregistered(_: re.Match[str]) -> KvRoomFailed:
+    """One rank that no decode engine will find; each registers itself."""
+    return KvRoomFailed("registration", None)
+
+
+@rule(
+    runtime="sglang",
     anchor=(
         "RuntimeError: Page size mismatch: prefill server has ",
         "RuntimeError: KV cache dtype mismatch: prefill server has ",
@@ -72,9 +110,12 @@ def pair_mismatch(_: re.Match[str]) -> KvCompatibility:
 @rule(
     runtime="sglang",
     anchor="ReqTimeStats(rid=",
+    # A client may choose the id: nothing stands behind the engine's own numbers, but its own stand behind those of an id.
     pattern=(
-        r"ReqTimeStats\(rid=(?!HEALTH_CHECK)[^,\n]{1,256}, bootstrap_room=[1-9]\d{0,31}, [\w=, ]{1,200}type=(?:prefill|decode)\): [^\n]{0,400}?"
+        r"ReqTimeStats\(rid=(?!HEALTH_CHECK)[^,\n]{1,256}, bootstrap_room=[1-9]\d{0,31}, input_len=\d{1,15}, "
+        r"(?:\w{1,32}=\d{1,15}, ){0,8}type=(?:prefill|decode)\): (?:\w{1,48}=-?[\d.]{1,32}(?:ms)?, ){0,16}"
         rf"(?:transfer_speed={DECIMAL} ?GB/s, transfer_total={DECIMAL} ?MB|transfer_duration={DECIMAL}ms)"
+        r"(?:, \w{1,48}=-?[\d.]{1,32}(?:ms)?){0,16}$"
     ),
     source="ReqTimeStats(",
     samples={

@@ -42,7 +42,7 @@ _NUMBERS = frozenset(
 _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 # Strings are skipped whole, so that what a user put into one is never taken for an argument.
 _TOKEN = re.compile(
-    r"""(?P<quoted>'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<next>, ?)|(?P<sign>[=:] ?)|(?P<word>[^\s'"{}\[\](),=:]++)|(?P<torn>['"])""",
+    r"""(?P<quoted>'[^'\\]*+(?:\\.[^'\\]*+)*'|"[^"\\]*+(?:\\.[^"\\]*+)*")|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<next>, ?)|(?P<sign>[=:] ?)|(?P<word>[^\s'"{}\[\](),=:]++)|(?P<torn>['"])""",
     re.ASCII,
 )
 

@@ -2,7 +2,17 @@
 
 import re
 
-from parsers.events import Component, EngineReady, EngineStarted, EngineStopping, MemoryUsed, PhaseFinished, StartupTimings, WarmupFailed
+from parsers.events import (
+    Component,
+    EngineReady,
+    EngineSettings,
+    EngineStarted,
+    EngineStopping,
+    MemoryUsed,
+    PhaseFinished,
+    StartupTimings,
+    WarmupFailed,
+)
 from parsers.rules import Scope, Series, rule
 from parsers.sglang.settings import arguments
 from parsers.units import DECIMAL, GIB, label
@@ -102,6 +112,7 @@ def sglang_weights_loaded(found: re.Match[str]) -> PhaseFinished:
     pattern=(
         r"Capture (?:([\w -]{1,48}?) )?(?:CUDA|cuda|CPU|cpu|NPU|npu|XPU|xpu|MUSA|musa) graph end\. (?:step=\d{1,9}, )?"
         rf"(?:(?:bs|num_tokens)=\[[\d, ]{{0,4000}}\], )?(?:elapsed=|Time elapsed: ){DECIMAL} s[.,] mem usage={DECIMAL} GB"
+        rf"(?:[.,] avail mem={DECIMAL} GB\.?)?"
     ),
     source=("Capture %s CUDA graph end. ", "Capture cuda graph end. Time elapsed: %.2f s. ", "elapsed=%.2f s, "),
     samples={
@@ -114,7 +125,26 @@ def sglang_weights_loaded(found: re.Match[str]) -> PhaseFinished:
 def sglang_graphs_captured(found: re.Match[str]) -> PhaseFinished:
     """One kind of graph on one rank; those of the draft model are told apart by name."""
     phase = "graph_capture_draft" if "draft" in (found[1] or "") else "graph_capture"
-    return PhaseFinished(phase, float(found[2]), MemoryUsed("cuda_graph", max(0.0, float(found[3])) * GIB))
+    free = float(found[4]) * GIB if found[4] else None
+    return PhaseFinished(phase, float(found[2]), MemoryUsed("cuda_graph", max(0.0, float(found[3])) * GIB), free=free)
+
+
+@rule(
+    runtime="sglang",
+    anchor="Initialized DSpark draft runner. ",
+    pattern=r"Initialized DSpark draft runner\. attention_backend=[^\n]{0,200}?, gamma=(\d{1,9}), verify_num_draft_tokens=\d{1,9}, ",
+    source="gamma=%s, verify_num_draft_tokens=%s, ",
+    samples={
+        "sglang 0.5.17": "Initialized DSpark draft runner. attention_backend=fa3, model=DeepseekV4ForCausalLMDSpark, gamma=5, "
+        "verify_num_draft_tokens=6, mask_token_id=128799, markov_head=MarkovHead",
+        "sglang 0.5.23": "Initialized DSpark draft runner. attention_backend=fa3, model=DeepseekV4ForCausalLMDSpark, gamma=5, "
+        "verify_num_draft_tokens=6, query_token_num=6, sample_from_anchor=True, mask_token_id=128799, markov_head=MarkovHead",
+    },
+    since="0.5.17",
+)
+def draft_length(found: re.Match[str]) -> EngineSettings:
+    """Where the arguments leave it to the draft model."""
+    return EngineSettings({"spec_method": "dspark", "draft_length": found[1]})
 
 
 @rule(

@@ -103,36 +103,19 @@ def graph_loaded(found: re.Match[str]) -> CompileCache:
 
 
 @rule(
-    anchor=("Compiling model again due to a load failure", "torch._dynamo hit config."),
-    pattern=r"(?:Compiling model again due to a load failure|torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit))",
+    anchor="Compiling model again due to a load failure",
+    pattern=r"Compiling model again due to a load failure",
     source="Compiling model again due to a load failure from %s, reason: %s",
     samples={
         "0.26.0": "Compiling model again due to a load failure from "
         "/var/cache/vllm/torch_compile_cache/torch_aot_compile/5c2f0d5a93b1/rank_0_0/model, reason: Source code has changed "
         "since the last compilation. Recompiling the model.",
-        "torch 2.9.1": "torch._dynamo hit config.recompile_limit (8)",
     },
-    scope=Scope.RECORD | Scope.BARE,
     emits=compile_series("inductor", "recompile"),
 )
 def recompiled(_: re.Match[str]) -> Compiled:
-    """A cache that could not be used, or a model that compiled so often that dynamo gave up."""
+    """A cache that could not be used."""
     return Compiled("inductor", "recompile", "")
-
-
-@rule(
-    anchor=("SingleProcess AUTOTUNE benchmarking takes ", "SubProcess AUTOTUNE benchmarking takes "),
-    pattern=rf"(?:Single|Sub)Process AUTOTUNE benchmarking takes {DECIMAL} seconds and {DECIMAL} seconds precompiling for \d+ choices",
-    source=(),  # inductor's own wording
-    samples={
-        "torch 2.9.1": "SingleProcess AUTOTUNE benchmarking takes 0.4124 seconds and 1.2034 seconds precompiling for 18 choices",
-    },
-    scope=Scope.BARE,
-    emits=compile_series("inductor", "autotune", timed=True),
-)
-def gemm_autotuned(found: re.Match[str]) -> Compiled:
-    """Inductor tried kernels for a matrix product (max-autotune)."""
-    return Compiled("inductor", "autotune", "", float(found[1]) + float(found[2]))
 
 
 @rule(

@@ -35,7 +35,7 @@ _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_secon
     anchor="KV Transfer metrics: ",
     pattern=(
         # Sets of plain characters, not of classes: this line is long and frequent.
-        r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][A-Za-z0-9_ ()/]{0,47}+=(?:\d[0-9.e+-]{0,31}+|nan))++"
+        r"KV Transfer metrics: (Num successful transfers=\d{1,15}(?:, [A-Z][A-Za-z0-9_ ()/]{0,47}+=(?:\d[0-9.e+-]{0,31}+|nan))+"
         r"|\w{0,48}Connector(?:V\d)?=\{[^\n]*\})"
     ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),

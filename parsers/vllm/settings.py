@@ -7,7 +7,7 @@ from parsers.rules import rule
 from parsers.units import base_name, label
 
 # The last alternative is a quote that nothing closes: there the text is torn.
-_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[{}\[\]()]|, ?|['"]""")
+_TOKEN = re.compile(r"""'[^'\\]*+(?:\\.[^'\\]*+)*'|"[^"\\]*+(?:\\.[^"\\]*+)*"|[{}\[\]()]|, ?|['"]""")
 _ARGUMENT = re.compile(r"[\"']?(\w{1,64})[\"']?(?:=|: ?)(.*)", re.ASCII | re.DOTALL)
 _VALUE = re.compile(r"\[['\"]([^'\"]*)['\"]|['\"]([^'\"]*)['\"]$|(\w{1,64})$", re.ASCII)
 _ARGUMENT_SETTINGS = {

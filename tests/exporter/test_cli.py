@@ -385,7 +385,7 @@ def test_bundled_logs_show_what_the_demo_promises() -> None:
     text = invoke("metrics", *(demo_log(name) for name in DEMO_LOGS)).stdout
 
     assert [1761280.0] == selected(text, "inferlog_kv_cache_size_tokens", source="dspark")
-    assert [1.0] == selected(text, "inferlog_jit_events_total", source="dspark", backend="tilelang", phase="serving")
+    assert [1.0] == selected(text, "inferlog_jit_events_total", source="dspark", backend="tilelang", event="compile", phase="serving")
     # 544 + 6562 + 644 accepted, 1300 + 14500 + 1450 drafted
     assert [7750.0] == selected(text, "inferlog_spec_accepted_tokens_total", source="dspark", method="dspark")
     assert [17250.0] == selected(text, "inferlog_spec_draft_tokens_total", source="dspark", method="dspark")

@@ -9,51 +9,7 @@ from exporter.source import Source
 from parsers import Log
 
 from .conftest import read
-
-READY = "The server is fired up and ready to roll!"
-WARMUP_FAILED = "Disaggregation warmup failed (mode=decode), status codes: [500]"
-SIGQUIT = "Received sigquit from a child process. It usually means the child failed."
-CRASH = "Scheduler hit an exception: Traceback (most recent call last):"
-PREFILL = (
-    "Prefill batch, #new-seq: 1, #new-token: {new}, #cached-token: {cached}, token usage: 0.00, #running-req: 0, #queue-req: 0, "
-    "#pending-token: 0, cuda graph: False, input throughput (token/s): 1.00"
-)
-DECODE = "Decode batch, #running-req: {running}, #token: 64, token usage: 0.10, {pair}cuda graph: True, gen throughput (token/s): 84.39, #queue-req: 0"
-PAIR = "pre-allocated usage: 0.02, #prealloc-req: 2, #transfer-req: 3, #retracted-req: 1, "
-ROOM = "{what} failed for request rank={rank} {of}req.rid='9c1f' {of}req.bootstrap_room={room} with exception KVTransferError(bootstrap_room=1): x"
-
-
-def tagged(message: str, at: str = "02:00:00", tags: str = "TP0") -> str:
-    """A line of SGLang's."""
-    return f"[2026-08-03 {at}{' ' * bool(tags)}{tags}] {message}"
-
-
-def arguments(at: str = "02:00:00", **given: object) -> str:
-    """The first line of a launch."""
-    given = {"model_path": "/models/m", "api_key": "sk-secret, tp_size=9)", **given}
-    return tagged(f"server_args=ServerArgs({', '.join(f'{key}={value!r}' for key, value in given.items())})", at, "")
-
-
-def answer(request: str = "POST /generate", at: str = "02:00:00", code: int = 200) -> str:
-    """An access line."""
-    return tagged(f'INFO:     10.0.0.7:41022 - "{request} HTTP/1.1" {code} X', at, "")
-
-
-def prefill(at: str = "02:00:00", tags: str = "TP0", *, new: int = 1, cached: int = 0) -> str:
-    """A prefill batch that may be a probe's."""
-    return tagged(PREFILL.format(new=new, cached=cached), at, tags)
-
-
-def decode(at: str = "02:00:00", tags: str = "TP0", *, running: int = 1, pair: str = "") -> str:
-    """A line of the running batch; `pair` are the fields of an engine that decodes what another one prefilled."""
-    return tagged(DECODE.format(running=running, pair=pair), at, tags)
-
-
-def room(what: str, number: int | None = 1, rank: int = 0, at: str = "02:00:00") -> str:
-    """A failed request of a pair."""
-    of = "decode_req." if what.startswith("Decode") else ""
-    return tagged(ROOM.format(what=what, rank=rank, of=of, room=number), at, f"TP{rank}")
-
+from .sglang_lines import CRASH, PAIR, READY, SIGQUIT, WARMUP_FAILED, answer, arguments, decode, prefill, room, tagged
 
 # -- life --------------------------------------------------------------------------------------------------------------
 
@@ -140,6 +96,26 @@ def test_an_engine_without_batch_lines_says_too_little() -> None:
     assert read(decode(), *[answer()] * 50).value("config_hazard_active", "log_level_too_high") is None
 
 
+@pytest.mark.parametrize(
+    ("line", "silent"),
+    [
+        ("Using FP8 KV cache but no scaling factors provided. Defaulting to scaling factors of 1.0.", True),
+        ("DSpark gamma mismatch: using gamma=7 (from speculative_num_draft_tokens=8) but draft config block_size=5.", True),
+        ("KV cache pool is full. Retract requests. #retracted_reqs: 1, #new_tokens_gained: 4096", True),
+        ("Error in request: hello", True),
+        ("Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 06:59:39.", True),
+        ("Triton kernel '_fwd' took 6.83 s to compile after serving started. Serving-time compilation can stall the engine", True),
+        (READY, False),
+        ("Load weight end. type=M, dtype=torch.bfloat16, avail mem=37.80 GB, mem usage=40.10 GB.", False),
+        ("max_total_num_tokens=800, max_prefill_tokens=1, max_running_requests=33, context_len=400", False),
+        (prefill().partition("] ")[2], False),
+    ],
+)
+def test_a_warning_does_not_tell_that_an_engine_speaks(line: str, silent: bool) -> None:
+    """It is what is left at `--log-level warning`."""
+    assert read(tagged(line), *[answer()] * 21).value("config_hazard_active", "log_level_too_high") == (1 if silent else None)
+
+
 def test_arguments_are_read_as_arguments() -> None:
     """What stands in a key's text, or in another object, is none; secrets are nowhere."""
     reading = read(arguments(tp_size=4, hooks={"dp_size": 7}, speculative_algorithm="EAGLE", speculative_num_draft_tokens=4))
@@ -148,64 +124,18 @@ def test_arguments_are_read_as_arguments() -> None:
     assert "sk-secret" not in repr(list(reading.source.samples(None)))
 
 
-# -- pools -------------------------------------------------------------------------------------------------------------
-
-POOL = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: {}, K size: 1.00 GB, V size: 1.00 GB"
-
-
-def test_the_draft_models_pool_is_no_second_one() -> None:
-    """The first word of a rank is the target's."""
-    reading = read(*(tagged(POOL.format(tokens), tags=f"TP{rank}") for tokens in (409600, 409601) for rank in range(2)))
-    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 409600}
-    assert reading.series("kv_cache_size_bytes") == {("TP0",): 2 * 2**30, ("TP1",): 2 * 2**30}
-
-
-def test_the_draft_models_pool_beside_named_ones_is_none() -> None:
-    """A draft model of another kind says it in the words of a pool without a name."""
-    reading = read(
-        tagged("Full " + POOL.format(409600)),
-        tagged("SWA " + POOL.format(40960)),
-        tagged(POOL.format(2513920)),
-    )
-    assert reading.series("kv_cache_size_tokens") == {("0", "full"): 409600, ("0", "swa"): 40960}
-    assert reading.series("kv_cache_size_bytes") == {("TP0",): 4 * 2**30}
-
-
-def test_a_new_size_replaces_the_first() -> None:
-    """After graph capture, on each rank; the address space reserved before is none."""
-    lines = [
-        tagged("KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 999999, K size: 9.00 GB, V size: 9.00 GB"),
-        tagged(POOL.format(409600)),
-        tagged("Post-capture KV sizing: KV cache allocated. dtype: torch.bfloat16, #tokens: 399360, KV size: 20.00 GB, avail mem=3.20 GB"),
-    ]
-    reading = read(*lines)
-    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 399360}
-    assert reading.series("kv_cache_size_bytes") == {("TP0",): 20 * 2**30}
-
-
-def test_pools_of_windows_and_states_are_told_apart() -> None:
-    """Bytes add up, and a state's slots are no tokens."""
-    reading = read(
-        tagged("Full " + POOL.format(409600)),
-        tagged("SWA " + POOL.format(40960)),
-        tagged("SWAKVPool mem usage: 4.00 GB, swa size: 40960, full size: 409600"),
-        tagged("Mamba Cache is allocated. max_mamba_cache_size: 512, conv_state size: 0.50GB, ssm_state size: 8.00GB "),
-    )
-    assert reading.series("kv_cache_size_tokens") == {("0", "full"): 409600, ("0", "swa"): 40960}
-    assert reading.series("kv_cache_size_bytes") == {("TP0",): 4 * 2**30}
-    assert reading.series("state_cache_slots") == {("0",): 512}
-
-
-def test_the_ceilings_name_a_pool_that_nothing_else_told_of() -> None:
-    """And a prefill step takes a chunk, unless prompts are not chunked."""
-    told = "max_total_num_tokens=800, chunked_prefill_size={}, max_prefill_tokens=16384, max_running_requests=33, context_len=400, available_gpu_mem=1.00 GB"
-    reading = read(tagged(told.format(-1)))
-    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 800}
-    assert (reading.value("kv_cache_max_concurrency", "0"), reading.value("max_batched_tokens")) == (2, 16384)
-
-    reading = read(arguments(max_running_requests=64), tagged(POOL.format(800)), tagged(told.format(8192)))
-    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 800}
-    assert (reading.value("max_running_requests"), reading.value("max_batched_tokens")) == (33, 8192)
+@pytest.mark.parametrize(
+    ("tp", "load", "capture", "memory"),
+    [(1, 25.0, 40.0, 17 * 2**30), (2, 20.0, 30.0, 2 * 2**30), (None, 20.0, 30.0, 2 * 2**30)],
+)
+def test_a_single_rank_has_no_tag(tp: int | None, load: float, capture: float, memory: float) -> None:
+    """Its target and draft model add up; lines without a tag of several ranks cannot be told apart."""
+    weights = "Load weight end. elapsed={:.2f} s, type=M, avail mem=60.00 GB, mem usage={:.2f} GB."
+    end = "Capture target {} CUDA graph end. elapsed={:.2f} s, mem usage=1.00 GB, avail mem=28.33 GB."
+    lines = (weights.format(20, 15), weights.format(5, 2), end.format("prefill", 10), end.format("verify", 30))
+    reading = read(arguments(**({"tp_size": tp} if tp else {})), *(tagged(each, tags="") for each in lines))
+    assert reading.series("startup_seconds") == {("load_weights",): load, ("graph_capture",): capture}
+    assert reading.value("engine_memory_bytes", "", "weights") == memory
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -234,6 +164,44 @@ def test_a_value_stays_until_its_own_line_is_old() -> None:
     assert told(1100.0) == {"generation_tokens_per_second", "prompt_tokens_per_second"}
     assert told(1300.0) == {"prompt_tokens_per_second"}
     assert told(1500.0) == set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("", {}),
+        ("cap len: 4.50, ", {("spec_cap_length",): 4.5}),
+        ("cap len: 4.50, block accept len: 3.60, ", {("spec_cap_length",): 4.5, ("spec_block_acceptance_length",): 3.6}),
+        (
+            "est uncap acc len: 3.66 [3.58, 3.74], ",
+            {
+                ("spec_uncapped_acceptance_length", "mean"): 3.66,
+                ("spec_uncapped_acceptance_length", "low"): 3.58,
+                ("spec_uncapped_acceptance_length", "high"): 3.74,
+            },
+        ),
+    ],
+)
+def test_lengths_of_blocks_that_are_cut_are_told(fields: str, told: dict[tuple[str, ...], float]) -> None:
+    """DSpark prints them in some of its modes only."""
+    reading = read(arguments(speculative_algorithm="DSPARK"), decode(pair=f"accept len: 3.10, accept rate: 0.42, {fields}"))
+    families = ("spec_cap_length", "spec_block_acceptance_length", "spec_uncapped_acceptance_length")
+    assert told == {(each.family, *each.labels[2:]): each.value for each in reading.source.samples(None) if each.family in families}
+    assert reading.value("spec_acceptance_length", "0", "dspark") == 3.1
+
+
+def test_the_length_of_drafts_is_told_by_several_lines() -> None:
+    """The arguments, the draft model's start, and a complaint about another length, which names the model's own."""
+    begins = "Initialized DSpark draft runner. attention_backend=fa3, model=M, gamma={}, verify_num_draft_tokens=6, mask_token_id=1, markov_head=H"
+    mismatch = "DSpark gamma mismatch: using gamma=7 (from speculative_num_draft_tokens=8) but draft config block_size=5."
+    assert read(tagged(begins.format(5))).series("spec_draft_length") == {("dspark",): 5}
+    assert read(tagged(begins.format(5))).series("spec_block_size") == {}
+    given = arguments(speculative_algorithm="DSPARK", speculative_num_draft_tokens=8)
+    for lines in ([given, tagged(mismatch), tagged(begins.format(7))], [tagged(mismatch, tags="")]):
+        reading = read(*lines)
+        assert reading.series("spec_draft_length") == {("dspark",): 7}
+        assert reading.series("spec_block_size") == {("dspark",): 5}
+        assert reading.value("config_hazard_active", "draft_length_mismatch") == 1
 
 
 @pytest.mark.parametrize(
@@ -271,7 +239,36 @@ def test_ranks_tell_of_one_retraction() -> None:
     assert reading.series("requests_retracted_total") == {("0",): 4, ("1",): 2}
 
 
+@pytest.mark.parametrize("stages", ["TP{}", "PP{} TP0"])
+def test_ranks_may_be_several_retractions_apart(stages: str) -> None:
+    """Each rank prints its lines together, so that the next one's first is not about the last of those."""
+    told = "KV cache pool is full. Retract requests. #retracted_reqs: {}, #new_tokens_gained: 8192, #new_token_ratio: 0.4120 -> 0.7015"
+    cut = "Request length is longer than the KV cache pool size or the max context length. Truncated. self.x=1"
+    lines = (told.format(1), told.format(2), told.format(2), cut, cut)
+    reading = read(*(tagged(line, tags=stages.format(rank)) for rank in range(4) for line in lines))
+    assert reading.series("requests_retracted_total") == {("0",): 5}
+    assert reading.value("requests_truncated_total") == 2
+
+
 # -- pairs -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_sent_for_another_request_fails_the_one_that_waited() -> None:
+    """The engine notices, and says so on each rank: no transfer has failed, but its request."""
+    told = "Context corruption detected: Request 9c1f (bootstrap_room={}) received metadata from bootstrap_room=12. Metadata buffer index: 5. This"
+    reading = read(decode(pair=PAIR), *(tagged(told.format(number), tags=f"TP{rank}") for rank in range(2) for number in (11, 13)))
+    assert reading.value("kv_load_failed_requests_total") == 2
+    assert not sum(reading.series("kv_transfer_failures_total").values())
+    assert "9c1f" not in repr(list(reading.source.samples(None)))
+
+
+@pytest.mark.parametrize(
+    "why", ["register to bootstrap server after 5 retries", "register to bootstrap server: x", "connect to bootstrap server: 500, x"]
+)
+def test_a_rank_that_is_not_registered_is_told(why: str) -> None:
+    """Each rank registers itself, and none is found by decode engines."""
+    reading = read(*(tagged(f"Prefill instance failed to {why}", tags=f"TP{rank}") for rank in range(4)))
+    assert reading.series("kv_transfer_failures_total")["unknown", "registration"] == 4
 
 
 def test_ranks_tell_of_one_failed_room() -> None:
@@ -341,6 +338,28 @@ def test_request_statistics_prove_transfers() -> None:
     assert reading.verdict == "proven"
 
 
+STATISTICS = "input_len=400, cached_input_len=0, output_len=1, attempts=1, type={}): {}"
+DECODED = STATISTICS.format(
+    "decode", "bootstrap_duration=1.00ms, alloc_wait_duration=1.00ms, transfer_duration=250.00ms, queue_duration=1.00ms, entry_time=1.123"
+)
+PREFILLED = STATISTICS.format(
+    "prefill", "queue_duration=1.00ms, entry_time=1785736800.123, transfer_speed=4.00 GB/s, transfer_total=1024.00 MB"
+)
+
+
+@pytest.mark.parametrize("own", [DECODED, PREFILLED])
+@pytest.mark.parametrize("forged", [DECODED.replace("250.00", "99999999"), PREFILLED.replace("1024.00", "99999999")])
+@pytest.mark.parametrize("end", ["", "[", f"[2026-08-03 02:00:00] {READY}", ", x"])
+def test_an_id_cannot_tell_of_transfers(own: str, forged: str, end: str) -> None:
+    """A client chooses it, and may put in what stands behind it."""
+    reading = read(decode(), tagged(f"ReqTimeStats(rid=x, bootstrap_room=1, {forged}{end}, bootstrap_room=5, {own}"))
+    assert reading.value("kv_transfer_seconds_total", "0", "unknown") in (None, 0, 0.25)
+    assert reading.value("kv_transfer_bytes_total", "0", "unknown") in (None, 0, 2**30)
+    assert reading.value("engine_ready_timestamp_seconds") == read(decode()).value("engine_ready_timestamp_seconds")
+    genuine = read(decode(), tagged(f"ReqTimeStats(rid=x, bootstrap_room=5, {own}"))
+    assert genuine.value("kv_transfer_seconds_total", "0", "unknown") == 0.25
+
+
 # -- compiles ----------------------------------------------------------------------------------------------------------
 
 LATE = "Triton kernel '_fwd_kernel' took 6.83 s to compile after serving started. Serving-time compilation can stall the engine"
@@ -362,6 +381,39 @@ def test_a_bar_tells_how_long_deepgemm_took() -> None:
     reading = read(decode(), tagged(compiling), bar)
     assert reading.value("jit_seconds_total", "deepgemm", "serving") == 3707
     assert read(decode(), bar).value("jit_seconds_total", "deepgemm", "serving") == 0
+
+
+COMPILING = "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time"
+
+
+@pytest.mark.parametrize(
+    ("after", "running"),
+    [
+        ((), 1),
+        ((tagged(COMPILING.replace("1536", "4096"), "02:01:00"),), 1),
+        ((prefill(tags="TP1"),), 1),
+        (("DeepGEMM warmup: 100%|██████████| 16384/16384 [01:47<00:00, 152.88it/s]",), 0),
+        ((tagged("Load weight end. type=M, dtype=torch.bfloat16, avail mem=37.80 GB, mem usage=40.10 GB."),), 0),
+        ((prefill(),), 0),
+        ((decode(),), 0),
+        ((arguments("02:05:00"),), 0),
+        ((answer(at="02:15:01"),), 0),
+    ],
+)
+def test_deepgemm_compiles_until_its_rank_does_something_else(after: tuple[str, ...], running: float) -> None:
+    """Its bar is at its end, or a line tells of another thing; for want of both it is forgotten after 15 minutes."""
+    reading = read(arguments(), tagged(COMPILING), *after)
+    assert reading.value("jit_in_progress", "deepgemm") == running
+
+
+def test_a_record_behind_a_bar_takes_nothing_from_it() -> None:
+    """The bar has no line break; both tell what they tell."""
+    compiling = "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=1536, K=4096, num_groups=1 with all Ms. It only takes a little time"
+    bar = "DeepGEMM warmup: 100%|██████████| 16384/16384 [01:47<00:00, 152.88it/s]"
+    for before in ("", "\rDeepGEMM warmup:  48%|████▊     | 7864/16384 [00:51<00:55, 152.9it/s]\r"):
+        reading = read(decode(), tagged(compiling), before + bar + decode(running=7))
+        assert reading.value("jit_seconds_total", "deepgemm", "serving") == 107
+        assert reading.value("requests_running", "0") == 7
 
 
 def test_a_watchdog_that_only_reports_tells_of_a_stall() -> None:

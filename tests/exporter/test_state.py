@@ -133,6 +133,7 @@ NOT_STATE = {
         "_faults", "digest", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
     },
     "LifeCycle": {"_counters", "_digest"},
+    "Gateway": {"_counters"},
     "JitLedger": {"_counters"},
     "Probes": {"_counters"},
     "Counters": {"_families"},
@@ -142,7 +143,7 @@ NOT_STATE = {
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "Log": {"streams", "_written", "_framing", "_past"},
     "LogStream": {
-        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_bare_lines", "_requests", "_found", "_responses", "_origins", "_heads",
+        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
         "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
@@ -184,7 +185,11 @@ def test_what_a_user_wrote_is_not_in_the_state() -> None:
         f"(Worker_TP0 pid=1) WARNING 07-14 03:14:20 [a.py:1] Skipping KV post-processing for failed request {canary}",
         f'{{"message": "Recovered", "level": "ERROR", "name": "{canary}"}}',
         f"ERROR 07-14 03:14:20 [{canary}.py:1] a record that goes on\r",
+        f'I0617 17:09:33.100001       1 gateway.go:170] "processing request" requestID="{canary}"',
+        f'E0617 17:10:06.201003       1 default.go:140] "prefill_request_failed" err="x" request_id="{canary}"',
         f"2026-07-14T03:12:07.123456789Z stdout P {canary}",
+        f'E0617 17:10:09.201003       1 default.go:140] "{canary}" err=<\n\t{canary}\n > request_id="{canary}"',
+        f'E0617 17:10:09.201003       1 default.go:140] "prefill_request_failed" err=<\n\thttp prefill request failed with status 500: {canary}',
     ]
     source = Source("golden", year=YEAR)
     source.feed("\n".join(lines).encode() + b"\nINFO 07-14 03:14:20 [a.py:1] Received request canary-7f3a: prompt")
@@ -235,6 +240,15 @@ def test_the_state_stays_small() -> None:
         requests.is_new(f"r{number}", float(number))
     assert len(folds.joinable) == 61
     assert len(requests.recent) == 601
+
+
+def test_ranks_that_lag_behind_go_on_after_a_restart() -> None:
+    """One rank told of two facts, and the other one tells of the first."""
+    folds, again = Folds(), Folds()
+    first, second = (folds.join(("k",), "TP0", 0.0) for _ in range(2))
+    first.counted = second.counted = True
+    Thawer().restore(again, json.loads(json.dumps(Freezer(Digest()).state(folds))))
+    assert [again.join(("k",), "TP1", 1.0).counted for _ in range(3)] == [True, True, False]
 
 
 def test_counters_go_on_where_others_hold_them() -> None:

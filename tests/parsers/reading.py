@@ -97,6 +97,16 @@ TAGGED = "[2026-08-03 02:00:00 TP0] "
 """What SGLang puts before a message."""
 
 
+def gateway_header(runtime: str, *, level: str = "I", time: str = "17:09:33") -> str:
+    """What a gateway puts before a message: klog's header, or that of Rust's tracing or Python's logging. `level` is I, W or E."""
+    word = {"I": "INFO", "W": "WARN", "E": "ERROR"}[level]
+    if runtime == "sglang_router":
+        return f"2026-06-17 {time} {word:>5} "
+    if runtime == "vllm_proxy":
+        return f"2026-06-17 {time} [{'WARNING' if level == 'W' else word}] disagg_proxy: "
+    return f"{level}0617 {time}.100001       1 file.go:170] "
+
+
 def utc(*parts: int) -> float:
     """Seconds since the epoch of a date and time."""
     return datetime(*parts, tzinfo=UTC).timestamp()

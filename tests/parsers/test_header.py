@@ -122,8 +122,16 @@ def test_uvicorn_has_a_header_of_its_own(line, process, level):
         ("[rank0]:[E ProcessGroupNCCL.cpp:563] [Rank 0] Watchdog", "ERROR", "", "ProcessGroupNCCL.cpp:563", "[Rank 0] Watchdog"),
         ("[rank3]:[E714 03:20:11.402113 455 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog", "ERROR", "714 03:20:11.402113", "ProcessGroupNCCL.cpp:685", "[Rank 3] Watchdog"),
         ("[W714 03:20:11.402113 455 socket.cpp:200] x", "WARNING", "714 03:20:11.402113", "socket.cpp:200", "x"),
+        ("V1103 02:48:08.805986 34281 torch/_dynamo/guards.py:2813] [0/1] x", "DEBUG", "1103 02:48:08.805986", "torch/_dynamo/guards.py:2813", "[0/1] x"),
+        ("2025-06-08 21:06:35,733 - INFO - flashinfer.jit: Loading", "INFO", "2025-06-08 21:06:35,733", "", "Loading"),
+        ("2026-07-14 03:14:54,201 INFO:Auto-tuning", "INFO", "2026-07-14 03:14:54,201", "", "Auto-tuning"),
+        ("[1795957145.699246] [vm:11992:0]     ucp_context.c:1508 UCX  WARN  network device", "WARNING", "", "ucp_context.c:1508", "network device"),
+        ("[1754890927.298391] [decode-0:270  :0]    ib_mlx5dv_md.c:1100 UCX  ERROR mlx5_7: x", "ERROR", "", "ib_mlx5dv_md.c:1100", "mlx5_7: x"),
+        ("[1795957114.706278] [vm:11078:a]      ucp_worker.c:1997 UCX  INFO    decode-0 self cfg#0 am(tcp/lo)", "INFO", "", "ucp_worker.c:1997", "self cfg#0 am(tcp/lo)"),
+        ("[1795957115.591451] [vm:11078:0]          tcp_ep.c:1260 UCX  DIAG  x", "INFO", "", "tcp_ep.c:1260", "x"),
     ],
-    ids=["TileLang", "FlashInfer", "NIXL in Python", "NIXL in Python, padded less", "absl", "absl information", "absl fatal", "torch without thread", "torch without time", "torch with rank", "torch"],
+    ids=["TileLang", "FlashInfer", "NIXL in Python", "NIXL in Python, padded less", "absl", "absl information", "absl fatal", "torch without thread", "torch without time", "torch with rank", "torch", "torch at its most talkative",
+         "FlashInfer to 0.2", "TileLang's autotuner", "UCX", "UCX with a short process number", "UCX naming its worker", "UCX diagnosis"],
 )  # fmt: skip
 def test_a_native_library_has_a_header_of_its_own(line, level, time, where, message):
     """Level, time, source line and the place where the message begins, behind a process prefix as well."""
@@ -139,6 +147,22 @@ def test_a_native_library_has_a_header_of_its_own(line, level, time, where, mess
 def test_other_text_has_no_native_header(line):
     """Half a header and a header inside a text are none."""
     assert native_head(line, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "process", "epoch"),
+    [
+        ("[1795957145.699246] [vm:11992:0]     ucp_context.c:1508 UCX  WARN  x", "11992", "1795957145.699246"),
+        ("[1754890927.298391] [decode-0:270  :0]    ib_mlx5dv_md.c:1100 UCX  ERROR x", "270", "1754890927.298391"),
+        ("E1129 13:13:11.832085    2604 nixl_agent.cpp:1437] x", "2604", ""),
+        ("[rank0]:V0925 13:34:27.040958 139966991710016 torch/_dynamo/guards.py:2609] x", "139966991710016", ""),
+        ("[rank0]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] x", "", ""),
+    ],
+)
+def test_a_native_header_tells_the_ranks_apart(line, process, epoch):
+    """By a number, where it has one; UCX's time counts from the epoch whatever the zone of the log."""
+    head = native_head(line, 0)
+    assert (head.process, head.epoch) == (process, epoch)
 
 
 def test_workers_of_one_name_are_told_apart_by_what_follows_it():

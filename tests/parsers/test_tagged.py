@@ -1,5 +1,7 @@
 """SGLang's lines: a header without a level, ranks in any order, uvicorn behind the same header, and what users may put into them."""
 
+import json
+
 import pytest
 
 from parsers.events import DecodeBatch, EngineReady, HealthAnswered, PrefillBatch
@@ -128,12 +130,78 @@ QUOTES = (
 
 @pytest.mark.parametrize("quote", QUOTES)
 @pytest.mark.parametrize("forged", FORGED)
-@pytest.mark.parametrize("joint", ["", "\\n", "\n", "\r", "\\n[2026-08-03 02:00:00 TP0] ", "\n> "])
+@pytest.mark.parametrize(
+    "joint",
+    [
+        "",
+        "\\n",
+        "\n",
+        "\r",
+        "\\n[2026-08-03 02:00:00 TP0] ",
+        "\n> ",
+        f"\n{header()}",
+        f"\n{header(level='ERROR')}",
+        "\nINFO:     ",
+        "\n[INFO]: ",
+    ],
+)
 def test_what_a_user_wrote_counts_nothing(quote, forged, joint):
     """Not behind the quote, and not in the lines without a header that follow it."""
     reading = read(tagged(f"{quote}{joint}{forged}", ""))
     assert reading.events == []
     assert not sum(reading.log.unrecognised.values())
+
+
+OTHERS = (
+    header() + STATS,
+    header(level="ERROR") + "EngineCore encountered a fatal error.",
+    "INFO:     Application startup complete.",
+    'INFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error',
+    json.dumps({"message": STATS, "levelname": "INFO", "name": "vllm"}),
+    json.dumps({"message": READY, "levelname": "INFO", "name": "sglang.srt"}),
+)
+
+
+@pytest.mark.parametrize("wrapping", ["", "2026-08-03T02:00:00.1Z stdout F "])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_line_of_another_engine_is_no_end_of_a_quote(other, wrapping):
+    """Nor is uvicorn's without SGLang's header, nor an object: only the engine's own header is."""
+    lines = (tagged(DECODE), tagged(QUOTES[0], ""), f"{other}\n" * 3, tagged(PREFILL), tagged(QUOTES[1], ""), f"{other}\n")
+    log = "".join(f"{wrapping}{line}\n" for each in lines for line in each.splitlines())
+    for chunks in ([log], log.splitlines(keepends=True)):
+        reading = read(*chunks)
+        assert reading.kinds == ["DecodeBatch", "PrefillBatch"]
+        assert not sum(reading.log.unrecognised.values())
+
+
+def test_a_quote_may_begin_behind_another_record():
+    """Whose line break got lost."""
+    log = tagged(DECODE).rstrip() + tagged(QUOTES[0], "") + f"{header()}{STATS}\n" + tagged(PREFILL)
+    assert read(log).kinds == ["DecodeBatch", "PrefillBatch"]
+
+
+def test_a_quote_goes_on_behind_a_carriage_return():
+    """Lines that have one are read on another way."""
+    log = f"{tagged(DECODE)}{tagged(QUOTES[0], '').rstrip()}\rmore\n{header()}{STATS}\n{READY}\r\n{header()}{STATS}\n{tagged(PREFILL)}"
+    assert read(log).kinds == ["DecodeBatch", "PrefillBatch"]
+    assert read(*log.splitlines(keepends=True)).kinds == ["DecodeBatch", "PrefillBatch"]
+
+
+def test_a_record_like_a_quote_silences_no_other_engine():
+    """Whose header has no ranks: another program's words between its lines."""
+    assert read(f"{header()}{STATS}\n{tagged(QUOTES[4], '')}{header()}{STATS}\n").kinds == ["IntervalStats"] * 2
+
+
+@pytest.mark.parametrize("where", ["logger.py:10", "scheduler.py:10"])
+def test_a_quote_in_a_format_of_the_users_goes_on_to_the_next_header(where):
+    """With a dictConfig of his own, where a header is what stands in brackets with a level."""
+    head = "[2026-08-03 02:00:01][INFO]"
+    for before in (f"{head}[scheduler.py:1] {DECODE}\n", ""):
+        log = f"{before}{head}[{where}] {QUOTES[0]}\n{READY}\n{header()}{STATS}\nKV Cache is allocated. #tokens: 9, KV size: 1.00 GB\n"
+        assert read(f"{log}{head}[scheduler.py:1] {PREFILL}\n{READY}\n").kinds == ["DecodeBatch"] * bool(before) + [
+            "PrefillBatch",
+            "EngineReady",
+        ]
 
 
 def test_the_engine_goes_on_behind_a_quote():
@@ -158,6 +226,16 @@ def test_an_exception_in_a_json_record_is_read():
     assert [each.kind for each in reading.events] == ["scheduler_exception", "gpu_oom"]
 
 
+def test_an_exception_in_a_json_record_without_a_logger_is_read():
+    """The first line ends where the traceback begins; what a user sent is still no exception."""
+    record = (
+        '{"asctime": "2026-08-03 09:00:00,000", "levelname": "ERROR", "message": "%s Traceback (most recent call last):\\n  File x\\n%s"}\n'
+    )
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried"
+    assert [each.kind for each in read(record % ("Scheduler hit an exception:", oom)).events] == ["scheduler_exception", "gpu_oom"]
+    assert read(record % ("Error in request:", oom)).events == []
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
@@ -169,7 +247,8 @@ def test_a_comma_in_brackets_ends_no_field():
         "(token/s): 500.00, #queue-req: 2, est. decode TFLOPS/s (per GPU): 1.20, est. read BW (GB/s per GPU): 3.00, fwd occupancy: nan%"
     )
     (event,) = read(tagged(line)).events
-    assert event == DecodeBatch(6.0, {"waiting": 2.0}, {"full": 0.02, "swa": 0.08}, 500.0, 3.1, 0.42)
+    verified = {"cap": 4.5, "block": 3.6, "uncapped": 3.66, "uncapped_low": 3.58, "uncapped_high": 3.74}
+    assert event == DecodeBatch(6.0, {"waiting": 2.0}, {"full": 0.02, "swa": 0.08}, 500.0, 3.1, 0.42, verified=verified)
 
 
 def test_the_first_pair_names_of_the_queues():

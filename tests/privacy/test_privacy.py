@@ -2,20 +2,23 @@
 
 import base64
 import gzip
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from exporter import cli
 from exporter.config import RESERVED_PATHS
-from tests.exporter.conftest import Running, free_port, line, logo
+from tests.exporter.conftest import Running, free_port, line, logo, wait_for
 from tests.privacy.canaries import CANARIES, HEX, HOST, WORD, leaks, logs
 
 SECRETS = {"INFERLOG_PASSWORD": WORD, "HF_TOKEN": WORD, "AWS_SECRET_ACCESS_KEY": HEX}
@@ -77,26 +80,68 @@ def outputs(contents: dict[str, bytes], folder: Path, *more: str) -> Iterator[tu
     arguments += ["--state-file", str(state), "--web.enable-lifecycle", "--log.level", "debug", *more]
     daemon = Running(folder, free_port(), *arguments, prefix=["env", *(f"{key}={value}" for key, value in SECRETS.items())])
     try:
-        yield from pages(daemon.wait_ready())
+        daemon.wait_ready()
+        if "--config" in more:
+            wait_for(lambda: Engine.tokens, "the engine to be asked")
+        yield from pages(daemon)
     finally:
         daemon.end()
     yield "state file", state.read_bytes()
     yield "our own log", daemon.errors.read_bytes()
 
 
+class Engine(http.server.BaseHTTPRequestHandler):
+    """An engine whose own metrics are full of canaries: models, adapters and engines are named by users."""
+
+    tokens: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        """Answer, and remember the token."""
+        self.tokens.append(self.headers["Authorization"])
+        labels = f'{{engine="{WORD}",model_name="{WORD}",lora="{HEX}"}}'
+        names = ("vllm:prompt_tokens_total", "vllm:num_preemptions_total", "vllm:num_requests_running", f"vllm:{WORD}_total")
+        body = "".join(f"# TYPE {name} counter\n{name}{labels} 1.0\n" for name in names).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Not a word."""
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Path]:
+    """A configuration with a source whose engine is asked for its own metrics, with a token."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    (tmp_path / "token").write_text(WORD)
+    (tmp_path / "witnessed.txt").write_text(f"{logo()}\n")
+    url = f"http://127.0.0.1:{server.server_port}/metrics"
+    config = tmp_path / "inferlog.yaml"
+    config.write_text(f"sources: [{{name: witnessed, path: witnessed.txt, engine_metrics_url: '{url}', engine_metrics_token_file: token}}]")
+    yield config
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_no_canary_is_found_in_any_output(tmp_path: Path) -> None:
+def test_no_canary_is_found_in_any_output(tmp_path: Path, witness: Path) -> None:
     """Prompts, answers, ids, keys, hosts and arguments of each engine, bare and wrapped, and secrets of the environment."""
     contents = logs()
     assert all(leaks(content) for content in contents.values())
-    told = dict(outputs(contents, tmp_path))
+    told = dict(outputs(contents, tmp_path, "--config", str(witness)))
     searched = {where: leaks(output) for where, output in told.items()}
     assert {} == {where: found for where, found in searched.items() if found}
     # What was searched is the real thing: all logs were read, and lines with canaries in them were understood.
     kinds = {json.loads(event)["event"] for event in told["events"].splitlines()}
     assert {"hazard", "engine_failure", "interval_stats", "http_responses"} <= kinds
     assert len(kinds) > 30
+    assert f"Bearer {WORD}" in Engine.tokens
     assert all(f'source="{name}"'.encode() in told["GET /metrics"] for name in contents)
 
 

@@ -31,6 +31,8 @@ class FakeFiles(Files):
         self.error: int | None = None
         """What each call fails with for now."""
         self._calls_before_error = 0
+        self._calls_before_change = 0
+        self._change: Callable[[], None] | None = None
         self.bad: Inode | None = None
         """A file that can be opened and not read."""
         self._inodes: dict[int, Inode] = {}
@@ -91,6 +93,16 @@ class FakeFiles(Files):
         self.error, self._calls_before_error = error, after
         yield
         self.error = None
+
+    def before_call(self, number: int, change: Callable[[], None]) -> None:
+        """Let something happen to the files just before a call of the follower, 0 for the next one."""
+        self._calls_before_change, self._change = number, change
+
+    def change_now(self) -> None:
+        """What was to happen before a call that did not come."""
+        change, self._change = self._change, None
+        if change:
+            change()
 
     @property
     def open_descriptors(self) -> int:
@@ -161,6 +173,9 @@ class FakeFiles(Files):
         return self._now
 
     def _fail(self) -> None:
+        self._calls_before_change -= 1
+        if self._calls_before_change < 0:
+            self.change_now()
         self._calls_before_error -= 1
         if self.error and self._calls_before_error < 0:
             raise OSError(self.error, os.strerror(self.error))

@@ -233,6 +233,23 @@ class Copies(_Machine):
         if compressed and self.files.exists(f"{PATH}.2"):
             self.files.pack(f"{PATH}.2")
 
+    @precondition(lambda self: self.files.exists(PATH))
+    @rule(after=st.integers(0, 12), more=st.integers(-20, 60))
+    def copy_and_truncate_in_the_middle(self, after: int, more: int) -> None:
+        """Between two calls of one read, and the file is soon about as long as it was, so that its size tells nothing."""
+        self.write(30, newline=True)  # of what was not read yet, only the times between two reads tell that it was replaced
+        self.settle()
+
+        def change() -> None:
+            assert self.writer
+            length = len(self.writer.data) + more
+            self.copy_and_truncate(compressed=False)
+            self.write(max(0, length), newline=True)
+
+        self.files.before_call(after, change)
+        self.take()
+        self.files.change_now()
+
 
 class Links(_Machine):
     """A symbolic link that leads to the next number, or whose target is renamed to a date."""

@@ -1,0 +1,79 @@
+"""The other witnesses' word as an engine's state takes it."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exporter.clock import EventClock
+from exporter.counters import Counters, Sample
+from exporter.evidence.engine_metrics import EngineReading
+from exporter.evidence.engine_window import EngineWindow, engine_checks, local_ratio
+from exporter.evidence.rdma import RdmaReading
+from exporter.evidence.rdma_window import RdmaWindow
+from exporter.evidence.sightings import CompilerBurst, Sighting
+from exporter.evidence.silent_jit import SilentJit
+from exporter.evidence.witnessed import Witnessed
+from exporter.jit import JitLedger
+from exporter.lifecycle import LifeCycle
+from exporter.pd_evidence import PdEvidence
+
+Finding = EngineReading | RdmaReading | Sighting
+
+
+class Thresholds(NamedTuple):
+    """From where on the verdict calls it a failure."""
+
+    block_tokens: float
+    least_failed: float
+    least_share: float
+
+
+class EngineWitnesses:
+    """What they found about one engine. A new process of it begins with nothing but the counters."""
+
+    STATE = ("metrics", "silent_jit")
+
+    def __init__(self, counters: Counters) -> None:
+        self.metrics = EngineWindow(counters)
+        self.silent_jit = SilentJit(counters)
+        self.rdma = RdmaWindow()
+        self.tokens_at: float | None = None
+        """When (epoch) the log last told of generated tokens."""
+
+    def restart(self) -> None:
+        """Another engine process."""
+        self.metrics.restart()
+        self.rdma.restart()
+        self.tokens_at = None
+
+    def take(self, found: Finding, evidence: PdEvidence, life: LifeCycle, *, counts_preemptions: bool) -> None:
+        """A reading."""
+        if isinstance(found, RdmaReading):
+            self.rdma.take(found)
+        elif isinstance(found, EngineReading):
+            since = self.metrics.take(found, counts_preemptions=counts_preemptions)
+            evidence.engine_metrics(transfers=since.get("transfers", 0.0), failures=since.get("failed", 0.0))
+            if self.metrics.is_stalled(found.at, self.tokens_at):
+                life.stall()
+
+    def compiled(self, found: Sighting, life: LifeCycle, jit: JitLedger, clock: EventClock) -> None:
+        """A compile, in the phase in which it was."""
+        at = found.began if isinstance(found, CompilerBurst) else found.at
+        ready = clock.epoch(life.ready) if life.ready else None
+        phase = "startup" if ready is not None and life.started and at < ready else life.phase
+        told = {labels: when for labels, head in jit.last.items() if (when := clock.epoch(head)) is not None}
+        self.silent_jit.take(found, phase, told)
+
+    def witnessed(self, now: float | None, log_now: float | None, transports: list[str], limits: Thresholds) -> Witnessed:
+        """What holds at this moment; nothing for a saved log, which has no clock and no other witness."""
+        if now is None:
+            return Witnessed()
+        told = self.metrics.window(now)
+        checks = engine_checks(told, block_tokens=limits.block_tokens, least_failed=limits.least_failed, least_share=limits.least_share)
+        checks["rdma_growing"] = self.rdma.status(now, log_now, transports)
+        return Witnessed(checks, told.get("transfers", 0.0), told.get("failed", 0.0), local_ratio(told))
+
+    def last_compiles(self, told: dict[tuple[str, str], float]) -> Iterator[Sample]:
+        """When the last compile was, by the log or by another witness."""
+        last = self.silent_jit.last
+        for labels in told.keys() | last.keys():
+            yield Sample("jit_last_event_timestamp_seconds", labels, max(each[labels] for each in (told, last) if labels in each))

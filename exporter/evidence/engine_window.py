@@ -1,0 +1,139 @@
+"""What an engine's own figures prove: the last two intervals between readings in which it served requests."""
+
+from collections import deque
+
+from exporter.counters import Counters
+from exporter.evidence.engine_metrics import POLL_SECONDS, EngineReading
+from exporter.evidence.engine_text import EngineFigures
+
+WINDOW = 2
+"""Intervals with requests that count, as of the log's."""
+
+STALE_SECONDS = 3 * POLL_SECONDS + 5
+"""Figures that are older than this prove nothing any more."""
+
+_FLOW = ("requests", "generated", "transfers", "failed", "local", "cached", "external")
+
+STALL_SECONDS = 120.0
+"""An engine whose requests run is stalled when nothing of it has moved, or it has not answered, for so long."""
+
+Interval = dict[str, float]
+
+
+class EngineWindow:
+    """The engine's counters as evidence. Whatever does not follow from the reading before is a new beginning."""
+
+    STATE = ("_preempted", "_started")
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._served: deque[Interval] = deque(maxlen=WINDOW)
+        self._open: Interval = {}
+        self._last: EngineReading | None = None
+        self._preempted: dict[str, float] = {}
+        self._started: float | None = None
+        self.unanswered_since: float | None = None
+        """Since when (epoch) the engine takes questions and does not answer them; who is not there, or refuses, does not hang."""
+        self.frozen_since: float | None = None
+        """Since when (epoch) its requests run and no figure of it has changed."""
+
+    def restart(self) -> None:
+        """Another engine process begins: the figures of the one before prove nothing about it."""
+        self._served.clear()
+        self._open = {}
+        self._last = self.frozen_since = self.unanswered_since = None
+
+    def take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
+        """A reading; what came to pass since the one before, nothing where that cannot be told."""
+        if reading.figures is None:
+            self.frozen_since = None
+            self.unanswered_since = (self.unanswered_since or reading.at) if reading.reason == "timeout" else None
+            return {}
+        self.unanswered_since = None
+        if counts_preemptions:
+            self._count_preemptions(reading.figures)
+        self._started = reading.figures.started
+        before, self._last = self._last, reading
+        since = _since(before, reading)
+        if since is None:
+            self._served.clear()
+            self._open, self.frozen_since = {}, None
+            return {}
+        assert before
+        self._look_for_frozen(before, reading)
+        self._open = {name: self._open.get(name, 0.0) + since[name] for name in since}
+        if since.get("requests"):
+            self._served.append(self._open)
+            self._open = {}
+        return since
+
+    def _count_preemptions(self, told: EngineFigures) -> None:
+        """The engine's own total: a fall, or another process, is a new beginning at 0."""
+        same = told.started is None or self._started is None or told.started == self._started
+        for rank, total in told.preempted.items():
+            before = self._preempted.get(rank, 0.0) if same else 0.0
+            self._counters.add("requests_preempted_total", rank, by=total - before if total >= before else total)
+        self._preempted = dict(told.preempted)
+
+    def _look_for_frozen(self, before: EngineReading, reading: EngineReading) -> None:
+        """A long prefill fills the KV cache while it generates nothing: only an engine of which nothing moves is frozen."""
+        assert before.figures
+        assert reading.figures
+        same = before.figures.counters == reading.figures.counters and before.figures.gauges == reading.figures.gauges
+        if not same or not reading.figures.gauges.get("running"):
+            self.frozen_since = None
+        elif self.frozen_since is None:
+            self.frozen_since = before.at
+
+    def is_stalled(self, now: float, tokens_at: float | None) -> bool:
+        """Whether the engine should work and does not; `tokens_at` is when (epoch) its log last told of generated tokens."""
+        since = self.frozen_since if self.unanswered_since is None else self.unanswered_since
+        if since is None or self._last is None or self._last.figures is None or not self._last.figures.gauges.get("running"):
+            return False
+        return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
+
+    def window(self, now: float) -> Interval:
+        """Sums over the window; nothing when the figures are too old."""
+        if self._last is None or not -POLL_SECONDS <= now - self._last.at <= STALE_SECONDS:
+            return {}
+        parts = [*self._served, self._open]
+        return {name: sum(part.get(name, 0.0) for part in parts) for name in _FLOW if any(name in part for part in parts)}
+
+
+def _since(before: EngineReading | None, reading: EngineReading) -> Interval | None:
+    """What the counters rose by; None when they do not go on where they were."""
+    if before is None or before.figures is None or reading.figures is None:
+        return None
+    old, new = before.figures, reading.figures
+    if old.started != new.started or not 0 < reading.at - before.at <= STALE_SECONDS:
+        return None
+    if any(new.counters.get(name, -1.0) < value for name, value in old.counters.items()):
+        return None
+    return {name: value - old.counters.get(name, 0.0) for name, value in new.counters.items() if name in _FLOW}
+
+
+def engine_checks(told: Interval, *, block_tokens: float, least_failed: float, least_share: float) -> dict[str, str]:
+    """The verdict's checks by a window of the engine's figures."""
+    requests = told.get("requests", 0.0)
+    checks: dict[str, str] = {}
+    if requests and "local" in told:
+        # Of a prompt that came over it computes the last token, or the last block.
+        checks["local_prefill_low"] = "fail" if told["local"] / requests > block_tokens else "pass"
+    if told.get("transfers"):
+        checks["transfers_growing"] = "pass"
+    elif "transfers" in told and checks.get("local_prefill_low") == "fail":
+        checks["transfers_growing"] = "fail"
+    succeeded = told.get("transfers", requests)
+    if told.get("failed"):
+        share = told["failed"] / (told["failed"] + succeeded)
+        many = told["failed"] >= least_failed and share >= least_share
+        checks["no_transfer_failure"] = "fail" if many or not succeeded else "unknown"
+    elif "failed" in told and succeeded:
+        checks["no_transfer_failure"] = "pass"
+    return checks
+
+
+def local_ratio(told: Interval) -> float | None:
+    """Share of the prompt tokens that the engine computed itself; None without prompts."""
+    tokens = sum(told.get(name, 0.0) for name in ("local", "cached", "external"))
+    return told.get("local", 0.0) / tokens if tokens and "local" in told else None

@@ -1,0 +1,134 @@
+"""Sequences that the state machines found, in which something was lost: kept, for they are not found every time."""
+
+import errno
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+import pytest
+
+from .test_machine import PATH, Copies, Links, Renames
+
+M = TypeVar("M", Copies, Links, Renames)
+Steps: TypeAlias = Callable[[M], object]
+
+DAY = 86400
+
+
+def half_line(machine: M) -> None:
+    """The shortest text, without the end of its line."""
+    machine.write(0, newline=False)
+
+
+def play(machine: M, *steps: Steps[M], exists: bool = True) -> None:
+    """Take the steps, looking after each, and at the end whether all was read."""
+    machine.begin(40, exists)
+    for step in steps:
+        step(machine)
+        machine.nothing_is_doubled_or_out_of_order()
+    machine.teardown()
+
+
+def rotate(machine: Renames) -> None:
+    """To the next number."""
+    machine.rotate(dated=False)
+
+
+def rename(machine: Renames) -> None:
+    """To the next number, and nothing is at the path."""
+    machine.rename(dated=False)
+
+
+def test_clock_set_back_while_an_empty_log_was_rotated() -> None:
+    """Only the time of the log tells that the clock was set back, and while there is no log nothing is taken for history."""
+    play(Renames(), lambda m: m.set_clock(-DAY), Renames.kill_and_restore, rename, half_line, Renames.drain)
+
+
+@pytest.mark.parametrize("restore", [False, True])
+@pytest.mark.parametrize("empty", [False, True])
+def test_clock_set_back_before_two_rotations(empty: bool, restore: bool) -> None:
+    """The generation between is found when the log is there again."""
+    machine = Renames()
+    steps = [*([] if empty else [half_line]), lambda m: m.set_clock(-DAY), *([Renames.kill_and_restore] if restore else [])]
+    play(machine, *steps, rotate, half_line, rename, Renames.drain)
+
+
+def test_half_line_in_a_compressed_file_is_read_again_after_a_kill() -> None:
+    """What a compressor makes of a file that is held is no file that needs no reading."""
+    steps = (half_line, Renames.drain, rotate, lambda m: m.files.pack(f"{PATH}.1"), rename, Renames.drain)
+    play(Renames(), *steps, Renames.save, Renames.kill_and_restore)
+
+
+def test_half_line_in_a_compressed_file_that_the_clock_makes_old() -> None:
+    """Nor is it one because it is older than the newest file."""
+    steps = (half_line, lambda m: m.set_clock(10), rotate, Renames.drain, rotate, lambda m: m.files.pack(f"{PATH}.2"))
+    play(Renames(), *steps, lambda m: m.set_clock(-DAY), Renames.kill_and_restore, Renames.delete)
+
+
+def test_half_line_in_a_compressed_file_while_the_clock_was_set_back_and_forth() -> None:
+    """The file's own times tell how old its compressed text may be."""
+    steps = (lambda m: m.set_clock(-DAY), half_line, rotate, lambda m: m.files.pack(f"{PATH}.1"), lambda m: m.set_clock(DAY))
+    play(Renames(), *steps, Renames.kill_and_restore, Renames.delete)
+
+
+def test_half_line_in_a_compressed_file_that_was_left() -> None:
+    """It is kept until the next file has said something: an error may come between, and a kill then."""
+    steps = (half_line, rotate, rotate, half_line, rotate, lambda m: m.files.pack(f"{PATH}.1"), Renames.drain, half_line)
+    play(Renames(), *steps, lambda m: m.fail_in_the_middle(errno.EIO, 5), Renames.save, Renames.kill_and_restore, exists=False)
+
+
+def test_written_to_an_empty_rotated_file_before_its_descriptor_was_lost() -> None:
+    """It is older than the file that is found by its content, and no history."""
+    steps = (rename, half_line, Renames.open_again, half_line, lambda m: m.fail_in_the_middle(errno.ESTALE, 8))
+    play(Renames(), *steps, Renames.delete)
+
+
+def test_targets_of_a_link_are_in_order_when_the_clock_was_set_back() -> None:
+    """The number of the newest tells that they count upwards."""
+    machine = Links()
+    machine.begin(40)
+    machine.set_clock(-DAY)
+    half_line(machine)
+    machine.kill_and_restore()
+    for _ in range(2):
+        machine.swap()
+        half_line(machine)
+    machine.drain()
+    machine.nothing_is_doubled_or_out_of_order()
+    machine.teardown()
+
+
+def test_failure_after_the_look_at_a_truncated_file() -> None:
+    """The times of new content that was not read are not those of the old one: its copies are no earlier ones."""
+    machine = Copies()
+    machine.begin(40, exists=False)
+    machine.write(200, newline=False)
+    machine.drain()
+    machine.copy_and_truncate(compressed=False)
+    half_line(machine)
+    machine.copy_and_truncate(compressed=False)
+    machine.fail_in_the_middle(errno.EIO, 2)
+    machine.release()
+    machine.teardown()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("calls", range(13))
+@pytest.mark.parametrize("more", [-20, 0, 20])
+@pytest.mark.parametrize("chunk_bytes", [40, 300])
+def test_four_truncations_errors_and_kills(chunk_bytes: int, more: int, calls: int, compressed: bool) -> None:
+    """A truncation within a read, three more, an error in the middle of the next read, and kills: all copies are read."""
+    machine = Copies()
+    machine.begin(chunk_bytes, exists=True)
+    machine.write(35, newline=True)
+    machine.settle()
+    machine.copy_and_truncate_in_the_middle(calls, more)
+    for packed in (compressed, False, False):
+        machine.copy_and_truncate(packed)
+    machine.fail_in_the_middle(errno.ESTALE, 2)
+    machine.save()
+    machine.fail_in_the_middle(errno.EMFILE, 1)
+    machine.kill_and_restore()
+    machine.fail_in_the_middle(errno.ESTALE, 8)
+    machine.kill_and_restore()
+    machine.write(221, newline=True)
+    machine.teardown()
