@@ -1,6 +1,8 @@
 """What the batch lines of an SGLang engine tell: its load, its tokens, and which batches were only health probes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
 
 from exporter.counters import Counters, Sample
 from parsers.events import DecodeBatch, PrefillBatch
@@ -16,6 +18,8 @@ _VERIFIED = {
     "uncapped_low": ("spec_uncapped_acceptance_length", "low"),
     "uncapped_high": ("spec_uncapped_acceptance_length", "high"),
 }
+_RUN = 8  # candidates at one distance that are no chance
+_JITTER = 0.1
 
 
 def first_stage(head: Head) -> bool:
@@ -57,30 +61,56 @@ def _common_samples(event: PrefillBatch | DecodeBatch, dp_rank: str) -> Iterator
 
 
 class Probes:
-    """Tells the batches that health checks made: one small request to an idle engine, and the check's answer right behind."""
+    """Tells the batches that health checks made: one small request to an idle engine, and the check's answer right behind.
 
-    STATE = ("_candidates",)
+    Where no answer of a check is ever printed, it is the clockwork that gives them away: so many of them at one distance.
+    """
+
+    STATE = ("_candidates", "_answers_are_told", "_runs")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._candidates: dict[str, float] = {}
+        self._answers_are_told = False
+        self._runs: dict[str, list[tuple[float, float]]] = {}
+        """By engine, times and tokens of candidates with nothing between them; those that were counted have no tokens any more."""
 
     def batch(self, event: PrefillBatch, head: Head, page: int | None) -> None:
         """A prefill batch; `page` is the engine's page size, to which early releases round up."""
         small = event.computed in ((1, page) if page else _PAGES)
-        if event.idle and small and head.time is not None and len(self._candidates) < _RANKS_LIMIT:
-            self._candidates[head.origin.dp_rank] = head.time
+        dp_rank = head.origin.dp_rank
+        if event.idle and small and head.time is not None and len(self._runs) < _RANKS_LIMIT:
+            self._candidates[dp_rank] = head.time
+            run = self._runs.setdefault(dp_rank, [])
+            run.append((head.time, event.computed))
+            if not self._answers_are_told:
+                self._look_for_clockwork(run)
+            del run[:-_RUN]
         else:
-            self._candidates.pop(head.origin.dp_rank, None)
+            self._candidates.pop(dp_rank, None)
+            self._runs.pop(dp_rank, None)
 
     def requests(self) -> None:
         """Requests were answered, so that the last batches may be theirs."""
         self._candidates.clear()
+        self._runs.clear()
 
     def answered(self, head: Head) -> None:
         """A health check was answered."""
+        self._answers_are_told = True
         for dp_rank, at in self._candidates.items():
             if head.time is not None and 0 <= head.time - at <= _PROBE_SECONDS:
                 del self._candidates[dp_rank]
-                self._counters.add("probe_batches_total")
+                self._count(self._runs.get(dp_rank, [(at, 0.0)])[-1:])
                 return
+
+    def _look_for_clockwork(self, run: list[tuple[float, float]]) -> None:
+        gaps = [later - at for (at, _), (later, _) in pairwise(run[-_RUN:])]
+        if len(gaps) == _RUN - 1 and min(gaps) > 0 and max(gaps) - min(gaps) <= max(2.0, _JITTER * median(gaps)):  # whole seconds
+            self._count([each for each in run if each[1]])
+            run[:] = [(at, 0.0) for at, _ in run]
+
+    def _count(self, batches: Sequence[tuple[float, float]]) -> None:
+        for _, tokens in batches:
+            self._counters.add("probe_batches_total")
+            self._counters.add("probe_tokens_total", by=tokens)

@@ -27,16 +27,19 @@ _ROUNDS_LIMIT = 16  # a process loads a target and a draft model; a log that say
 class Capacity:
     """Gauges of one engine process that stay until the next one starts."""
 
-    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes")
+    STATE = ("_gauges", "_memory", "_compatible_ranks", "_pool_bytes", "_previous")
 
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, tuple[str, ...]], float] = {}
         self._memory: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._compatible_ranks: dict[str, set[str]] = {}
         self._pool_bytes: dict[tuple[str, str], float] = {}
+        self._previous: dict[tuple[str, ...], float] = {}
+        """Sizes of the pools that the last process had which came so far, in tokens."""
 
     def forget(self) -> None:
         """Another process takes the place of the one before."""
+        self._previous = self._all_pools or self._previous
         self._gauges.clear()
         self._memory.clear()
         self._compatible_ranks.clear()
@@ -106,13 +109,13 @@ class Capacity:
         same = [pool for pool in same if (rank, pool) not in self._pool_bytes] or same
         return {same[0]: tokens["device"]} if same else tokens
 
+    @property
+    def _all_pools(self) -> dict[tuple[str, ...], float]:
+        """Tokens by engine of a data-parallel group, and pool."""
+        return {labels: tokens for (family, labels), tokens in self._gauges.items() if family == "kv_cache_size_tokens"}
+
     def _pools(self, dp_rank: str) -> dict[str, float]:
-        """The pools of one engine in tokens."""
-        return {
-            labels[1]: tokens
-            for (family, labels), tokens in self._gauges.items()
-            if family == "kv_cache_size_tokens" and labels[0] == dp_rank
-        }
+        return {pool: tokens for (rank, pool), tokens in self._all_pools.items() if rank == dp_rank}
 
     def ceilings(self, event: CeilingsTold, head: Head) -> None:
         """The whole pool, for an engine that told of no pool in particular, and how many of the longest requests fit."""
@@ -151,6 +154,17 @@ class Capacity:
         """A rank passed the check with a remote engine."""
         self._compatible_ranks.setdefault(connector, set()).add(head.origin.who)
 
+    @property
+    def bytes_per_token(self) -> float | None:
+        """Of one rank's KV cache, where the engine told its size both ways and has one kind of pool."""
+        pools = {pool: value for (_, pool), value in self._all_pools.items()}
+        sizes = [value for (family, _), value in self._gauges.items() if family == "kv_cache_size_bytes"]
+        return min(sizes) / pools["device"] if sizes and pools.keys() == {"device"} and pools["device"] else None
+
+    def pools(self) -> dict[str, float]:
+        """Tokens by engine and pool."""
+        return {f"dp_rank {dp_rank}, {pool}": tokens for (dp_rank, pool), tokens in self._all_pools.items()}
+
     def trim(self) -> int:
         """Keep the number of series in bounds; how many were dropped."""
         return sum(trim(each, SERIES_LIMIT) for each in (self._gauges, self._memory, self._pool_bytes))
@@ -159,6 +173,8 @@ class Capacity:
         """All of them."""
         for (family, labels), value in self._gauges.items():
             yield Sample(family, labels, value)
+        for labels, value in self._previous.items():
+            yield Sample("kv_cache_size_previous_tokens", labels, value)
         for rank in dict.fromkeys(rank for rank, _ in self._pool_bytes):
             if ("kv_cache_size_bytes", (rank,)) in self._gauges:
                 continue  # told of all pools together: what is left is the draft model's

@@ -18,6 +18,15 @@ _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
 
 
+def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    from exporter.durations import seconds_of
+
+    try:
+        return None if value is None else seconds_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
     click.echo(f"inferlog: {message}", err=True)
     sys.exit(code)
@@ -33,6 +42,12 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--pd-role", type=_ROLES, help="Role in a prefill/decode pair; default: learnt from the log."),
         click.option("--pd-expect", type=_EXPECTATIONS, help="Whether each prompt comes by KV transfer (all) or some do (mixed)."),
+        click.option(
+            "--warmup-grace",
+            callback=_duration,
+            metavar="DURATION",
+            help="How long users may warm up an engine that is ready; default: 10m, immediate for not at all.",
+        ),
     ):
         command = option(command)
     return command
@@ -77,6 +92,7 @@ def run(
     pd_role: str | None,
     pd_expect: str | None,
     engine_metrics_url: str | None,
+    warmup_grace: float | None,
     listen_address: str | None,
     telemetry_path: str | None,
     web_config_file: Path | None,
@@ -93,7 +109,10 @@ def run(
     from exporter.config import Config, ConfigError, from_flags, load
     from exporter.serve import ListenError, serve
 
-    defaults = {"name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect, "engine_metrics_url": engine_metrics_url}
+    defaults = {
+        "name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace,
+        "engine_metrics_url": engine_metrics_url,
+    }  # fmt: skip
 
     def settings() -> Config:
         return from_flags(
@@ -120,18 +139,20 @@ def run(
 @main.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_source_options
-def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None) -> None:
+def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, warmup_grace: float | None) -> None:
     """Read logs to their end and print the exposition. Each FILE is a source of its own; - is standard input."""
     from exporter import saved
     from exporter.exposition import exposition
     from exporter.source_names import name_of
 
     _refuse_two_inputs(files)
+    settings = {"pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace}
+    given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
     names: set[str] = set()
     for path in files:
         try:
-            source = saved.open_source(path, name_of(path, names), pd_role=pd_role, pd_expect=pd_expect)
+            source = saved.open_source(path, name_of(path, names), **given)
             for _ in saved.read(path, source):
                 pass
         except OSError as error:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -27,8 +28,10 @@ from exporter.config_errors import (
     fault_of,
     faults_across,
 )
+from exporter.durations import seconds_of
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE
 
 __all__ = (
     "RESERVED_LABELS",
@@ -189,7 +192,10 @@ class SourceConfig(Section):
     start_at: Literal["beginning", "end"] = "beginning"
     pd_role: Literal["prefill", "decode", "both", "none"] | None = None
     pd_expect: Literal["all", "mixed"] | None = None
+    pd_failed_requests: Annotated[int, Field(ge=1)] = LEAST_FAILED_REQUESTS
+    pd_failed_share: Annotated[float, Field(gt=0, le=1)] = LEAST_FAILED_SHARE
     timezone: Annotated[str, AfterValidator(_timezone)] | None = None
+    warmup_grace: Annotated[float, BeforeValidator(seconds_of)] = 600.0
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
     engine_metrics_url: Annotated[str, AfterValidator(_metrics_url)] | None = None
     engine_metrics_token_file: Annotated[str, AfterValidator(_path)] | None = None
@@ -249,12 +255,13 @@ def from_flags(
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
-    source_defaults: Mapping[str, str | None] | None = None,
+    source_defaults: Mapping[str, str | float | None] | None = None,
 ) -> Config:
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, and with one log name and engine_metrics_url). None is not given.
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, and with one log name and engine_metrics_url).
+    None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
     if settings and not logs:

@@ -18,6 +18,7 @@ from exporter.exposition import Snapshot, StoppingError
 from exporter.faults import Faults
 from exporter.followed import FORGET_SECONDS, FollowedSource
 from exporter.source_names import STDIN
+from exporter.status import Engines, View, unread
 from exporter.tail import auto
 
 POLL_SECONDS = 0.25
@@ -322,6 +323,20 @@ class Daemon:
                         snapshots += each.snapshots(now)
             self._write()
             return Snapshot(snapshots, list(self._own_samples()))
+
+    def look(self, view: View) -> Engines:
+        """What a view makes of each source at this moment, what was written until now included. Raises StoppingError.
+
+        It may be ahead of the state file, as nothing of it is a counter that a restart must not take back.
+        """
+        now, budget, found = time.time(), SCRAPE_READ_BYTES, Engines()
+        for each in self.sources.values():
+            with self._turn():
+                if self._stopping.is_set():
+                    raise StoppingError
+                budget -= _read_safely(each, budget)
+                found += view(each.source, now) if each.live else [unread(each.source)]
+        return found
 
     def _save(self) -> None:
         with self._saving:

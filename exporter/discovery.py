@@ -170,6 +170,11 @@ def _stat(path: str) -> tuple[object, float] | None:
     return ((status.st_dev, status.st_ino), status.st_mtime) if stat.S_ISREG(status.st_mode) else None
 
 
+def is_of_one_container(path: str) -> bool:
+    """Whether kubelet begins another file when the container is restarted."""
+    return _POD_LOG.fullmatch(path) is not None
+
+
 def _log(path: str) -> _Log | None:
     """The container that a path belongs to, with its file under `pods` where that can be had."""
     match = _POD_LOG.fullmatch(path)

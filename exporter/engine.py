@@ -5,24 +5,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
-from exporter.counters import Counters, Digest, RequestSet, Sample
-from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
-from exporter.evidence.sightings import Sighting
+from exporter.counters import Counters, Digest, Sample
+from exporter.evidence.engine_side import EngineWitnesses
 from exporter.faults import Faults
 from exporter.gateway import GATEWAYS, Gateway, series_of
+from exporter.history import Portrait
 from exporter.interval import IntervalGauges, drafts
 from exporter.jit import JitLedger
+from exporter.jit_incidents import PERIODS, JitIncidents
 from exporter.known_bad import matches, version_of
 from exporter.lifecycle import KNOWN_BAD, LifeCycle
+from exporter.pair import PairHandlers
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.sglang import SGLANG, SglangHandlers
-from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, ROLES, STATUSES, VERDICTS, PdSettings, judge, uncaught_load
+from exporter.standing import Standing
+from exporter.verdict import UNCONFIGURED, PairSettings
 from parsers import events
 from parsers.header import Head
 from parsers.matching import Found
 from parsers.nixl.native import EMITS
 from parsers.rules import Series, registry
+from parsers.units import label
 
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
@@ -31,7 +35,7 @@ _NIXL_TELLS_FAILURES = (0, 31)  # the first vLLM whose NIXL line has a number of
 _OPEN_PHASES = 1024
 
 
-class Engine(SglangHandlers):
+class Engine(PairHandlers, SglangHandlers):
     """One engine of one source."""
 
     STATE = (
@@ -42,6 +46,7 @@ class Engine(SglangHandlers):
         "settings",
         "gauges",
         "evidence",
+        "standing",
         "dropped_series",
         "seen",
         "_runtime",
@@ -57,21 +62,20 @@ class Engine(SglangHandlers):
         "witnesses",
     )
 
-    def __init__(self, faults: Faults, digest: Digest, *, pd_role: str | None = None, pd_expect: str | None = None) -> None:
-        """`pd_role` and `pd_expect` as configured for the source, None to learn the role from the log."""
+    def __init__(self, faults: Faults, digest: Digest, pair: PairSettings = UNCONFIGURED) -> None:
         self._faults = faults
-        self.pd_role, self.pd_expect = pd_role, pd_expect
+        self.pair = pair
+        """What the configuration says of the engine's part in a pair."""
         self._runtime = UNKNOWN_RUNTIME
         self.counters = Counters()
         self.digest = digest
         self.life = LifeCycle(self.counters, self.digest)
-        self.jit = JitLedger(self.counters)
+        self.jit = JitLedger(self.counters, JitIncidents(self.counters, self.life))
         self.capacity = Capacity()
         self.gateway = Gateway(self.counters, self.digest)
         self.witnesses = EngineWitnesses(self.counters)
         self.dropped_series = 0
         self.seen = False
-        self._expired, self._late_reads = RequestSet(self.digest), RequestSet(self.digest)
         super().__init__()
         self._born: dict[str, str] = {}
         self._arrival: float | None = None
@@ -80,7 +84,7 @@ class Engine(SglangHandlers):
         self._spec_counters = [family(f"spec_{name}_total") for name in ("accepted_tokens", "draft_tokens", "drafts")]
         self._transfer_counters = [family(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds")]
         self._response_counter = family("http_responses_total")
-        self._handlers = self._make_handlers()
+        self._handlers = self.life.history.noting(self._make_handlers())
 
     def _forget(self) -> None:
         """Another process takes the place of the one before: only counters go on."""
@@ -89,6 +93,7 @@ class Engine(SglangHandlers):
         self.gauges = IntervalGauges()
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
+        self.standing = Standing()
         self.jit.restart()
         self.witnesses.restart()
         self._observed: dict[str, str] = {}
@@ -101,6 +106,7 @@ class Engine(SglangHandlers):
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
         return {
             events.EngineStarted: self._started,
+            events.ContainerStarted: self._container_started,
             events.EngineSettings: self._told_settings,
             events.EngineReady: self._ready,
             events.EngineStopping: lambda event, head: self.life.stop(),
@@ -109,8 +115,9 @@ class Engine(SglangHandlers):
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
+            events.PhaseBegan: lambda event, head: self.life.startup.begin(event.phase, head),
             events.DraftCaptureBegan: lambda event, head: self._begin_phase("graph_capture_draft", head),
-            events.Component: self.capacity.component,
+            events.Component: self._component,
             events.MemoryReport: self.capacity.memory_report,
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
             events.KvCacheSize: self._kv_cache_size,
@@ -124,16 +131,7 @@ class Engine(SglangHandlers):
             events.KvTransferInterval: self._kv_transfers,
             events.KvMoved: self._kv_moved,
             events.KvTransferIntervals: self._kv_transfers_of_several,
-            events.KvTransferFailure: self._kv_failure,
-            events.KvCompatibility: self._kv_compatibility,
-            events.KvExpired: self._kv_expired,
-            events.KvLateRead: self._kv_read_late,
-            events.KvRecomputed: self._kv_recomputed,
-            events.KvLoadFailed: self._kv_load_failed,
-            events.KvLoadSkipped: self._kv_load_skipped,
-            events.KvParamsRefused: self._kv_params_refused,
-            events.KvPeerChanged: lambda event, head: self.evidence.peer_changed(),
-            events.HybridKvCache: self._hybrid_kv_cache,
+            **self._pair_handlers(),
             events.TransportError: lambda event, head: self.counters.add("transport_errors_total", event.library),
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
             events.CompileBegan: self._compile_began,
@@ -156,29 +154,12 @@ class Engine(SglangHandlers):
         for event, head in found:
             try:
                 handlers[type(event)](event, head)
+                if self.evidence.changed:
+                    self._judge(head)
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
-
-    def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
-        """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
-        for finding in found:
-            try:
-                if isinstance(finding, Sighting):
-                    self.witnesses.compiled(finding, self.life, self.jit, clock)
-                else:
-                    self.witnesses.take(finding, self.evidence, self.life, counts_preemptions="preempted" not in self._totals)
-            except Exception as error:  # noqa: BLE001 - as with events
-                self._faults.note(error)
-        self._witnessed(now, log_now)
-
-    def _witnessed(self, now: float | None, log_now: float | None) -> PdSettings:
-        """Let the verdict know what other witnesses say by now; their word grows old."""
-        settings = self.settings.pd(self.pd_role, self.pd_expect)
-        limits = Thresholds(settings.block_tokens, LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE)
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, limits))
-        return settings
 
     def _bear(self) -> None:
         """Let the counters that this runtime's rules can raise exist at 0, as far as their labels are known."""
@@ -197,6 +178,7 @@ class Engine(SglangHandlers):
         emits = [series for rule in registry() if rule.runtime in (self._runtime, "") for series in rule.emits]
         emits += [Series("http_responses_total", {"code": code}) for code in ("2xx", "3xx", "4xx", "5xx")]
         emits += [Series("jit_observed_total", {"seen_by": "log", "phase": phase}) for phase in ("startup", "serving")]
+        emits += [Series("jit_incidents_total", {"period": period}) for period in PERIODS]
         emits += [Series("config_hazards_total", {"kind": kind}) for kind in (KNOWN_BAD, LOG_LEVEL_TOO_HIGH)]
         for series in (*emits, *EMITS):
             printed = not series.since or (version_of(version) or (0, 0)) >= (version_of(series.since) or (0, 0))
@@ -206,10 +188,24 @@ class Engine(SglangHandlers):
     # -- settings and start-up -----------------------------------------------------------------------------------------
 
     def _started(self, event: events.EngineStarted, head: Head) -> None:
+        before = self.portrait()
         if self.life.begin(event, head):
+            self.life.history.ended(before)
             self._forget()
         self.settings.started(event)
         self._settings_changed()
+
+    def _container_started(self, event: events.ContainerStarted, head: Head) -> None:
+        before = self.portrait()
+        if self.life.container_started():
+            self.life.history.ended(before)
+            self._forget()
+
+    def portrait(self) -> Portrait:
+        """The process as it is now, for comparing it with others."""
+        settings = {key: label(value) for key, value in self.settings.values.items() if key != "version"}
+        version = self.settings.values.get("version", "")
+        return Portrait(version, settings, self.capacity.pools(), self.life.phase_seconds(), self.life.state)
 
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         if self.life.warmup_failed:
@@ -240,8 +236,14 @@ class Engine(SglangHandlers):
         if event.memory:
             self.capacity.phase_memory(event.memory, head, alone=self.settings.alone)
 
+    def _component(self, event: events.Component, head: Head) -> None:
+        self.capacity.component(event, head)
+        if event.component == "model_runner":
+            self.life.startup.begin("load_weights", head)  # the second runner says no more before it loads
+
     def _begin_phase(self, phase: str, head: Head) -> None:
         """A phase of one process began that no line gives a duration: its end is told by another line."""
+        self.life.startup.begin(phase, head)
         if head.time is not None and len(self._phase_began) < _OPEN_PHASES:
             self._phase_began[phase, head.origin.who] = head.time
 
@@ -287,11 +289,6 @@ class Engine(SglangHandlers):
         """Compare what is known of the process by now with the known-bad combinations."""
         for combination in matches(self._runtime, {**self.settings.values, **self._observed}):
             self.life.combination(combination)
-
-    def _look_for_uncaught_loads(self) -> None:
-        if any(uncaught_load(self.evidence, self.settings.version, period) for period in self.evidence.window()):
-            self._observed["hybrid_kv_failed_load"] = "yes"
-            self._look_for_known_bad()
 
     # -- intervals -----------------------------------------------------------------------------------------------------
 
@@ -391,90 +388,30 @@ class Engine(SglangHandlers):
                 self._answered_since_ready = answered  # nothing tells when it was ready
         self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
 
-    # -- prefill/decode ------------------------------------------------------------------------------------------------
-
-    def _kv_failure(self, event: events.KvTransferFailure, head: Head) -> None:
-        connector = event.connector or self.settings.whose_handshake(head.where)
-        self.counters.add("kv_transfer_failures_total", connector, event.reason)
-        self.evidence.failure(event)
-        if event.loopback and event.reason == "handshake" and not self.evidence.succeeded:
-            self._observed["nixl_side_channel"] = "loopback"
-            self._look_for_known_bad()
-
-    def _kv_compatibility(self, event: events.KvCompatibility, head: Head) -> None:
-        cause = head.parent
-        if isinstance(cause, events.KvTransferFailure) and cause.reason != "handshake_setup":
-            return  # the same text stands again in the record of each request that shared the handshake
-        connector = event.connector or self._connector
-        self.counters.add("kv_compatibility_checks_total", connector, event.result)
-        if event.result == "passed":
-            self.capacity.compatible(connector, head)
-        self.evidence.check(event, head)
-
-    def _kv_expired(self, event: events.KvExpired, head: Head) -> None:
-        if self._expired.is_new(event.request, head.time):
-            self.counters.add("kv_expired_requests_total", event.connector)
-            self.evidence.open.expired += 1
-
-    def _kv_read_late(self, event: events.KvLateRead, head: Head) -> None:
-        if self._late_reads.is_new(event.request, head.time):
-            self.counters.add("kv_reads_after_expiry_total", event.connector)
-            self.evidence.open.late_reads += 1
-
-    def _kv_recomputed(self, event: events.KvRecomputed, head: Head) -> None:
-        self.counters.add("kv_recomputed_requests_total", by=event.requests)
-        self.counters.add("kv_recomputed_tokens_total", by=event.tokens)
-        self.evidence.open.recomputed += event.requests
-
-    def _kv_load_failed(self, event: events.KvLoadFailed, head: Head) -> None:
-        self.counters.add("kv_load_failed_requests_total", by=event.requests)
-        self.evidence.open.load_failed += event.requests
-
-    def _kv_load_skipped(self, event: events.KvLoadSkipped, head: Head) -> None:
-        self.evidence.skipped(event, head)
-        self._look_for_uncaught_loads()
-
-    def _kv_params_refused(self, event: events.KvParamsRefused, head: Head) -> None:
-        self.evidence.open.params_refused += 1
-
-    def _hybrid_kv_cache(self, event: events.HybridKvCache, head: Head) -> None:
-        self.evidence.hybrid = True
-        self._look_for_uncaught_loads()
-
     # -- samples -------------------------------------------------------------------------------------------------------
 
     def samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
         yield from self.counters.samples()
         if self._runtime in GATEWAYS:
-            yield from self.gateway.samples(log_now, mixed=self.pd_expect == "mixed")
+            yield from self.gateway.samples(log_now, mixed=self.pair.expect == "mixed")
             return
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
+        yield from self.jit.incidents.samples(log_now)
         yield from self.gauges.samples(now)
         yield from self.capacity.samples()
         yield from self.settings.samples()
-        yield from self._verdict_samples(now, log_now)
+        yield from self._verdict_samples(clock, now, log_now)
         yield from self._time_samples(clock)
-
-    def _verdict_samples(self, now: float | None, log_now: float | None) -> Iterator[Sample]:
-        settings = self._witnessed(now, log_now)
-        verdict, checks = judge(self.evidence, settings, log_now)
-        for role in ROLES:
-            yield Sample("pd_role", (role,), role == settings.role)
-        for each in VERDICTS:
-            yield Sample("pd_verdict", (each,), each == verdict)
-        for check, status in checks.items():
-            for each in STATUSES:
-                yield Sample("pd_evidence", (check, each), each == status)
-        if self.evidence.witnessed.local_ratio is not None and settings.role in ("decode", "both"):
-            yield Sample("pd_local_prefill_ratio", ("engine_metrics",), self.evidence.witnessed.local_ratio)
 
     def _time_samples(self, clock: EventClock) -> Iterator[Sample]:
         times: list[tuple[str, tuple[str, ...], Head | None]] = [
             ("engine_start_timestamp_seconds", (), self.life.started),
             ("engine_ready_timestamp_seconds", (), self.life.ready),
+            ("engine_phase_start_timestamp_seconds", (), self.life.startup.since if self.life.state == "starting" else None),
             *(("stats_timestamp_seconds", (dp_rank,), head) for dp_rank, head in self.gauges.last.items()),
+            *(("jit_incident_timestamp_seconds", (period,), head) for period, head in self.jit.incidents.last.items()),
         ]
         for family, labels, head in times:
             if head is not None and (at := clock.epoch(head)) is not None:

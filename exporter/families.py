@@ -41,11 +41,28 @@ FAMILIES: dict[str, Family] = {
     ),
     "component_info": _gauge("component value", "Libraries and kernel backends that the engine names at its start."),
     "engine_parallel_size": _gauge("dim", "Tensor, pipeline, data or expert parallel size."),
-    "engine_state": _gauge("state", "State of the engine process: exactly one is 1."),
+    "engine_state": _gauge(
+        "state",
+        "State of the engine process: exactly one is 1. worker is a headless node, which is never ready; stalled takes a complaint of the "
+        "engine's or another witness, for silence alone is none.",
+    ),
     "engine_ready": _gauge("", "1 when the HTTP server accepts requests (its own line, or traffic) and has not stopped since."),
+    "engine_ready_observed": _gauge(
+        "", "1 when the engine's own line told that it is ready, 0 when only traffic did; absent while it is not."
+    ),
+    "engine_startup_phase": _gauge(
+        "phase",
+        "Phase that the start is in: one is 1 while the engine is starting, unknown where no line tells, init_engine between the phases "
+        "with lines of their own.",
+    ),
+    "engine_phase_start_timestamp_seconds": _gauge(
+        "", "When this phase began, by the first of its ranks; only while the engine is starting."
+    ),
     "engine_starts_total": _counter("", "Engine processes whose start line was seen."),
     "engine_start_timestamp_seconds": _gauge("", "When the current engine process began."),
-    "engine_ready_timestamp_seconds": _gauge("", "When the current engine process became ready."),
+    "engine_ready_timestamp_seconds": _gauge(
+        "", "When the current engine process became ready; the first traffic where engine_ready_observed is 0."
+    ),
     "startup_seconds": _gauge("phase", "Start-up phases of the last start: slowest rank, summed over target and draft model."),
     "engine_memory_bytes": _gauge("rank part", "Device memory of a rank, as printed at its start; free is what was left in the end."),
     "engine_failures_total": _counter("kind", "Incidents, not lines: failures of one kind within 60 s are one."),
@@ -53,6 +70,9 @@ FAMILIES: dict[str, Family] = {
     "config_hazard_active": _gauge("kind", "1 while the current engine process has this hazard."),
     # -- KV cache
     "kv_cache_size_tokens": _gauge("dp_rank pool", "Capacity of the KV pool in tokens, as printed at start-up."),
+    "kv_cache_size_previous_tokens": _gauge(
+        "dp_rank pool", "The same of the process before; a smaller pool now holds fewer requests, whatever max_running_requests says."
+    ),
     "kv_cache_size_bytes": _gauge("rank", "Bytes of one rank's KV cache; recent vLLM versions print rank 0 only."),
     "kv_cache_max_concurrency": _gauge("dp_rank", "Requests of max_model_len_tokens that fit into the KV pool."),
     "max_model_len_tokens": _gauge("", "The longest request that the engine accepts."),
@@ -90,8 +110,11 @@ FAMILIES: dict[str, Family] = {
         "Prompt tokens of SGLang's prefill batches, probes and warm-up included: computed ones (to 0.5.22 rounded up to whole pages) and cached.",
     ),
     "probe_batches_total": _counter(
-        "", "Prefill batches of SGLang that an answered health check followed, without other traffic between: a lower bound."
+        "",
+        "Prefill batches of SGLang that an answered health check followed, without other traffic between; where no check is printed, eight and more "
+        "of one small size at one distance. A lower bound. SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION=0 stops those of /health, not of /health_generate.",
     ),
+    "probe_tokens_total": _counter("", "Prompt tokens of these batches, as printed: to 0.5.22 whole pages. Part of prefill_tokens_total."),
     "health_check_failures_total": _counter("", "Health checks that SGLang says it could not answer."),
     "stats_timestamp_seconds": _gauge("dp_rank", "When the last periodic line was printed; an idle engine prints none."),
     # -- JIT
@@ -111,6 +134,13 @@ FAMILIES: dict[str, Family] = {
     ),
     "jit_last_event_timestamp_seconds": _gauge("backend phase", "When the last compile was told or seen."),
     "jit_in_progress": _gauge("backend", "Compiles that began and did not end; forgotten after 15 minutes or at a new process."),
+    "jit_incidents_total": _counter(
+        "period",
+        "Bursts of compiles while the engine served: those less than 60 s apart are one. period warmup_grace until the configured time after "
+        "ready, in which users may still warm it up, service after it, and always where neither the start nor the ready line was seen.",
+    ),
+    "jit_incident_timestamp_seconds": _gauge("period", "When the last compile of these bursts was told."),
+    "engine_in_warmup_grace": _gauge("", "1 while an engine that is ready may still be warmed up by its users, 0 after that."),
     "jit_failures_total": _counter("backend", "Compiles that failed, and caches of them that are broken, folded over ranks."),
     "compile_cache_total": _counter(
         "backend result", "Graphs, kernels and tuned configurations that came from a cache (hit) or not (miss), where a library tells."
@@ -119,8 +149,18 @@ FAMILIES: dict[str, Family] = {
     "spec_drafts_total": _counter("dp_rank method", "Drafts: accepted / (mean length - 1) of each interval, rounded."),
     "spec_draft_tokens_total": _counter("dp_rank method", "Drafted tokens, summed over the printed intervals."),
     "spec_accepted_tokens_total": _counter("dp_rank method", "Accepted draft tokens, summed over the printed intervals."),
-    "spec_acceptance_length": _gauge("dp_rank method", "Mean tokens a step in the last interval, bonus token included."),
-    "spec_acceptance_ratio": _gauge("dp_rank method", "Accepted over drafted tokens in the last interval."),
+    "spec_acceptance_length": _gauge(
+        "dp_rank method",
+        "Mean tokens a step in the last interval, bonus token included. Acceptance alone proves no gain: drafts cost time, too.",
+    ),
+    "spec_acceptance_ratio": _gauge(
+        "dp_rank method", "Accepted over drafted tokens in the last interval. Acceptance alone proves no gain: drafts cost time, too."
+    ),
+    "spec_acceptance_baseline_ratio": _gauge(
+        "dp_rank method",
+        "What spec_acceptance_ratio was in this process: the median of up to 180 intervals with 20 drafted tokens or more (of SGLang one batch in 10 s), "
+        "from six on. A ratio far below it is a collapse.",
+    ),
     "spec_position_acceptance_ratio": _gauge("dp_rank method position", "Acceptance by draft position (from 0) in the last interval."),
     "spec_draft_length": _gauge("method", "Configured draft tokens a step."),
     "spec_block_size": _gauge(
@@ -206,8 +246,15 @@ FAMILIES: dict[str, Family] = {
     "pd_role": _gauge("role", "Role of the engine in a prefill/decode pair: configured, from its start-up lines, or unknown."),
     "pd_evidence": _gauge("check status", "Checks over the last two intervals with requests: one status of each is 1."),
     "pd_verdict": _gauge("verdict", "Verdict on prefill/decode disaggregation: exactly one is 1."),
+    "pd_verdict_timestamp_seconds": _gauge("", "Since when the verdict is what it is, by the line of the log that changed it."),
+    "pd_check_failing_timestamp_seconds": _gauge(
+        "check", "Since when a check of pd_evidence fails without a break; absent while it does not."
+    ),
     "pd_local_prefill_ratio": _gauge(
-        "basis", "Share of the prompt tokens that the engine computed itself, over the last two intervals between readings with requests."
+        "basis",
+        "Share of prompt tokens, prefix-cache hits left out, that a decode engine computed itself over the last two intervals with requests. "
+        "Basis log: prompt throughput (vLLM 0.18 on) beside transferred bytes over the bytes that a token takes in the pool; engine_metrics: "
+        "the engine's own counters between readings.",
     ),
     # -- RDMA of this machine
     "rdma_bytes_total": _exporter(

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exporter.config import SourceConfig
 from exporter.counters import Sample
-from exporter.discovery import Target
+from exporter.discovery import Target, is_of_one_container
 from exporter.evidence.mailbox import Mailbox
 from exporter.exposition import SourceSnapshot
 from exporter.merge import Merge
@@ -20,6 +20,9 @@ from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.state import Freezer, Thawer
 from exporter.tail import Follower, Identity, StdinFollower, files_below, identity
+from exporter.verdict import FailureLimits, PairSettings
+from parsers.events import ContainerStarted
+from parsers.header import NOBODY, Head
 from parsers.matching import Found
 
 FORGET_SECONDS = 600.0
@@ -56,7 +59,7 @@ _Held: TypeAlias = tuple[Found, float]
 class FollowedSource:
     """One source with the files that it has now."""
 
-    STATE = ("live", "gone", "mailbox", "_left", "_generations", "_merge")
+    STATE = ("live", "gone", "mailbox", "_left", "_generations", "_merge", "_container_log")
 
     def __init__(self, target: Target, state: Mapping[str, Any] | None = None, *, as_configured: bool = True) -> None:
         """`state` is what `frozen` gave before. Raises ValueError, TypeError, KeyError or AttributeError when it is none.
@@ -81,6 +84,8 @@ class FollowedSource:
         """Where the reading of files ended that were let go: they may come back."""
         self._generations: dict[str, Identity] = {}
         """Files of the target that are what a rotation left of a log, by path: its follower reads them."""
+        self._container_log = ""
+        """The file of the container that runs now, as far as it was read."""
         self._missing_since: dict[str, float] = {}
         self._unseen_since: float | None = None
         self._errors: dict[str, str] = {}
@@ -115,7 +120,7 @@ class FollowedSource:
         config, before = target.source, self._target
         self._target = target
         if before is None or config != before.source or target.labels != before.labels:
-            self.source.configure(target.labels, pd_role=config.pd_role, pd_expect=config.pd_expect, zone=_zone(config))
+            self.source.configure(target.labels, pair=_pair(config), zone=_zone(config), warmup_grace=config.warmup_grace)
             self._changed = True
         other_paths = before is not None and config.paths != before.source.paths
         start_at = config.start_at if as_configured and (before is None or other_paths) else "beginning"
@@ -221,12 +226,26 @@ class FollowedSource:
             found += self.source.parse(chunk.data, written, path)
             if not stats.lag_bytes:
                 self.source.learn_zone(written)
+        if found and self._is_new_container(path):
+            first = found[0][1]
+            found.insert(0, (ContainerStarted(), Head(NOBODY, "", first.time, wrapped_time=first.wrapped_time, container=first.container)))
         if isinstance(follower, StdinFollower):
             if follower.eof:
                 found += self.source.parse_end(path)  # nothing will complete a last half line
         elif not self.holds_files:
             follower.release()
         return _Piece(len(chunk.data), found, written, behind=bool(chunk.data) and stats.lag_bytes > 0)
+
+    def _is_new_container(self, path: str) -> bool:
+        """Whether a file is the first word of the container after the one that was read before. Its last words may come later."""
+        before = self._container_log
+        if path == before or not is_of_one_container(path):
+            return False
+        order = self._target.paths if self._target else ()
+        if before in order and path in order and order.index(path) < order.index(before):
+            return False
+        self._container_log = path
+        return before != ""
 
     def _apply(self, path: str, piece: _Piece) -> None:
         reached = self.source.file(path).log.last_time
@@ -314,6 +333,10 @@ class FollowedSource:
         for family, name in _STATS.items():
             total = self.gone[name] + sum(getattr(each, name) for each in stats)
             yield Sample(family, (), total - unfinished if name == "read_bytes" else total)
+
+
+def _pair(config: SourceConfig) -> PairSettings:
+    return PairSettings(config.pd_role, config.pd_expect, FailureLimits(config.pd_failed_requests, config.pd_failed_share))
 
 
 def _zone(config: SourceConfig) -> float | None:

@@ -1,6 +1,8 @@
 """Gauges that are only true while the engine prints its periodic lines."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from statistics import median
 
 from exporter.counters import SERIES_LIMIT, Sample, trim
 from parsers.events import IntervalStats, KvTransferInterval, PrefixHits, SpecInterval
@@ -12,6 +14,9 @@ LEAST_SECONDS = 120.0
 _INTERVALS = 3
 _ENGINES_LIMIT = 1000
 _LONGEST_INTERVAL = 600.0
+_LEAST_DRAFTED = 20  # tokens in an interval whose acceptance is more than chance
+_PAST = 180  # intervals: half an hour at ten seconds, of which a collapse moves the median after the half
+_LEAST_PAST = 6
 
 
 def drafts(event: SpecInterval) -> float:
@@ -24,7 +29,7 @@ def drafts(event: SpecInterval) -> float:
 class IntervalGauges:
     """Last values of the periodic lines and when they came."""
 
-    STATE = ("arrival", "last", "_stats", "_spec", "_transfers", "_prefix_hits", "_interval", "_values")
+    STATE = ("arrival", "last", "_stats", "_spec", "_transfers", "_prefix_hits", "_interval", "_values", "_acceptance")
 
     def __init__(self) -> None:
         self.arrival: float | None = None
@@ -36,6 +41,8 @@ class IntervalGauges:
         self._interval = 0.0
         self._values: dict[tuple[str, tuple[str, ...]], tuple[float, float | None]] = {}
         """Of lines of several forms, each value on its own: the next line may have others."""
+        self._acceptance: dict[tuple[str, str], deque[float]] = {}
+        """By engine and method, the ratios of the recent past."""
 
     def stats(self, event: IntervalStats, head: Head) -> None:
         """The main line."""
@@ -65,6 +72,12 @@ class IntervalGauges:
         """The line of speculative decoding, by engine and method; one without any draft tells no rates."""
         if event.drafted:
             self._spec[labels] = (event, self.arrival)
+        if event.drafted >= _LEAST_DRAFTED:
+            self.accepted(event.ratio, labels)
+
+    def accepted(self, ratio: float, labels: tuple[str, str]) -> None:
+        """The acceptance of one interval, to compare later ones with."""
+        self._acceptance.setdefault(labels, deque(maxlen=_PAST)).append(ratio)
 
     def transfers(self, event: KvTransferInterval, labels: tuple[str, str]) -> None:
         """The connector's line, by engine and connector, when it had a transfer."""
@@ -72,7 +85,7 @@ class IntervalGauges:
 
     def trim(self) -> int:
         """Keep the number of engines in bounds; how many were dropped."""
-        dropped = sum(trim(each, _ENGINES_LIMIT) for each in (self.last, self._stats, self._spec, self._transfers))
+        dropped = sum(trim(each, _ENGINES_LIMIT) for each in (self.last, self._stats, self._spec, self._transfers, self._acceptance))
         return dropped + trim(self._values, SERIES_LIMIT)
 
     def samples(self, now: float | None) -> Iterator[Sample]:
@@ -87,6 +100,9 @@ class IntervalGauges:
             ratio, arrival = self._prefix_hits
             rows.append((arrival, iter((Sample("prefix_cache_hit_ratio", ("0", "local"), ratio),))))
         rows += [(arrival, iter((Sample(*series, value),))) for series, (value, arrival) in self._values.items()]
+        for labels, ratios in self._acceptance.items():
+            if len(ratios) >= _LEAST_PAST:
+                yield Sample("spec_acceptance_baseline_ratio", labels, median(ratios))
         for arrival, samples in rows:
             if now is None or arrival is None or now - arrival <= limit:
                 yield from samples

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.counters import FOLD_SECONDS, Counters, Fold, Folds, Sample
+from exporter.jit_incidents import JitIncidents
 from parsers.events import CompileBegan, CompileCache, Compiled, CompileEnded, CompileFailed, CompileSession, CompileTook
 from parsers.header import Head
 
@@ -26,13 +27,21 @@ class OpenCompile(NamedTuple):
     phase: str
 
 
+class Compiling(NamedTuple):
+    """A kernel that one process compiles."""
+
+    backend: str
+    kernel: str
+    began: float
+
+
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
-    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_ended", "_untimed", "_sessions")
+    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_ended", "_untimed", "_sessions", "incidents")
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, counters: Counters, incidents: JitIncidents) -> None:
+        self._counters, self.incidents = counters, incidents
         self._folds = Folds()
         self._open: dict[tuple[str, str, str, str], deque[OpenCompile]] = {}
         self._announced: dict[tuple[str, str], tuple[float, Fold]] = {}
@@ -69,7 +78,7 @@ class JitLedger:
             return  # an exception stands in each traceback that it goes through
         told = self._begun_just_now(key, head) if event.serving else self._ended_just_now((*key, who), head)
         fold = told or self._folds.join(key, who, head.time, self.ranks)
-        self._count(event.backend, event.event, phase, fold, head)
+        self._count(key, phase, fold, head)
         if event.seconds is not None:
             self._took(event.backend, fold, event.seconds)
         elif not event.serving and event.kernel:
@@ -138,7 +147,7 @@ class JitLedger:
             return
         self.seen(phase)
         fold = begun.fold if begun else self._folds.join(key, who, head.time, self.ranks)
-        self._count(event.backend, event.event, begun.phase if begun else phase, fold, head)
+        self._count(key, begun.phase if begun else phase, fold, head)
         if took is not None:
             self._took(event.backend, fold, took)
         if len(self._ended) >= _OPEN_LIMIT:
@@ -191,24 +200,32 @@ class JitLedger:
             fold.counted = True
             self._counters.add("compile_cache_total", event.backend, event.result)
 
-    def samples(self, now: float | None) -> Iterator[Sample]:
+    def open(self, now: float | None) -> list[Compiling]:
         """What compiles at this moment; `now` is by the log's clock."""
-        running: dict[str, set[str]] = {}
-        for (backend, event, kernel, _), waiting in self._open.items():
-            mine = running.setdefault(backend, set())
-            if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting):
-                mine.add(f"{event} {kernel}")
-        for (who, backend), began in self._sessions.items():
-            if now is None or now - began <= FORGET_SECONDS:
-                running.setdefault(backend, set()).add(f"of {who}")
-        for backend in sorted({backend for backend, _ in self.last} | running.keys()):
-            yield Sample("jit_in_progress", (backend,), len(running.get(backend, ())))
+        compiling = [
+            Compiling(backend, f"{event} {kernel}", waiting[0].began)
+            for (backend, event, kernel, _), waiting in self._open.items()
+            if any(now is None or now - begun.began <= FORGET_SECONDS for begun in waiting)
+        ]
+        return compiling + [
+            Compiling(backend, f"of {who}", began)
+            for (who, backend), began in self._sessions.items()
+            if now is None or now - began <= FORGET_SECONDS
+        ]
 
-    def _count(self, backend: str, event: str, phase: str, fold: Fold, head: Head) -> None:
+    def samples(self, now: float | None) -> Iterator[Sample]:
+        """How many kernels of each backend compile; the ranks of one are one."""
+        running = {(each.backend, each.kernel) for each in self.open(now)}
+        for backend in sorted({*(key[0] for key in self.last), *(key[0] for key in self._open), *(key[1] for key in self._sessions)}):
+            yield Sample("jit_in_progress", (backend,), sum(backend == each for each, _ in running))
+
+    def _count(self, key: tuple[str, str, str], phase: str, fold: Fold, head: Head) -> None:
         if not fold.counted:
+            backend, event, kernel = key
             fold.counted, fold.phase = True, phase
             self._counters.add("jit_events_total", backend, event, phase)
             self.last[backend, phase] = head
+            self.incidents.compiled(backend, event, kernel, phase, head)
             if backend == "inductor" and event == "compile":
                 self._counters.add("compile_cache_total", backend, "miss")
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from exporter.counters import FOLD_SECONDS, Counters, Digest, Folds, Sample
+from exporter.history import History
+from exporter.startup import PHASES, UNTOLD, StartupPhase
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
 from parsers.header import Head
 
@@ -15,10 +17,10 @@ KNOWN_BAD = "known_bad_combination"
 _ENDING = frozenset({"startup_failed", "engine_dead", "worker_died", "scheduler_exception"})
 _PART_OF_FAILED_START = frozenset({"engine_dead", "worker_died"})
 _PART_OF_SHUTDOWN = _PART_OF_FAILED_START | {"rpc_timeout", "collective_timeout"}  # calls to workers that are gone already
+_STALLS = frozenset({"watchdog_timeout", "rpc_timeout"})
 # What a phase is called when the better line is missing.
 _FALLBACKS = {"load_weights": "read_weights", "compile": "torch_compile"}
 _ROUNDS_LIMIT = 16  # target and draft model; a log that says more is no engine's
-_PHASES = ("distributed_init", "load_weights", "compile", "kv_profile", "jit_warmup", "autotune", "graph_capture", "graph_capture_draft", "init_engine")  # fmt: skip
 
 
 class LifeCycle:
@@ -28,6 +30,9 @@ class LifeCycle:
         "state",
         "started",
         "ready",
+        "ready_observed",
+        "startup",
+        "history",
         "hazards",
         "_engine_core_seen",
         "_start_lines",
@@ -44,6 +49,10 @@ class LifeCycle:
         self.state = "unknown"
         self.started: Head | None = None
         self.ready: Head | None = None
+        self.ready_observed = False
+        """Whether the engine itself said that it is ready; traffic tells of it, too, but not since when."""
+        self.startup = StartupPhase()
+        self.history = History()
         self.hazards: set[str] = set()
         self._engine_core_seen = False
         self._start_lines: set[tuple[str, str]] = set()
@@ -62,6 +71,11 @@ class LifeCycle:
             return "serving"
         return "startup" if self.started else "unknown"
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the engine became ready and has not ended since."""
+        return self.ready is not None and self.state in ("serving", "stalled")
+
     def begin(self, event: EngineStarted, head: Head) -> bool:
         """Take a start line; whether what is known of an earlier process must be forgotten.
 
@@ -74,15 +88,10 @@ class LifeCycle:
         known = not self._start_lines or event.line == "api_server"
         replaces = line in self._start_lines or (known and self.state in ("serving", "stalled", "stopped", "failed"))
         if replaces:
-            self._start_lines.clear()
-            self._phases.clear()
-            self._incidents.clear()
-            self.hazards.clear()
-            self._combinations.clear()
-            self._summary.clear()
-            self._engine_core_seen = self.warmup_failed = False
+            self._forget()
         if not self._start_lines:
-            self.state, self.started, self.ready = "starting", head, None
+            self.state, self.started, self.ready, self.ready_observed = "starting", head, None, False
+            self.startup.start(head)
             self._counters.add("engine_starts_total")
         if event.line == "headless":
             self.state = "worker"
@@ -90,13 +99,36 @@ class LifeCycle:
         self._engine_core_seen = self._engine_core_seen or event.line == "engine_core"
         return replaces
 
-    def is_ready(self, head: Head) -> None:
-        """The HTTP server accepts requests. After an end this is another process, whose start lines are not in the log."""
+    def container_started(self) -> bool:
+        """Another container takes the place of the one before; whether anything is known of that. Its lines tell what it runs."""
+        known = self.state != "unknown" or bool(self._start_lines)
+        self._forget()
+        self.state, self.started, self.ready, self.ready_observed = "unknown", None, None, False
+        self.startup.start(None)
+        return known
+
+    def _forget(self) -> None:
+        self._start_lines.clear()
+        self._phases.clear()
+        self._incidents.clear()
+        self.hazards.clear()
+        self._combinations.clear()
+        self._summary.clear()
+        self._engine_core_seen = self.warmup_failed = False
+
+    def is_ready(self, head: Head, *, observed: bool = True) -> None:
+        """The HTTP server accepts requests. After an end this is another process, whose start lines are not in the log.
+
+        `observed` when a line says so; of a headless node, whose helpers may serve HTTP as well, none does.
+        """
+        if self.state == "worker":
+            return
         if self.state in ("stopped", "failed"):
-            self.started, self.ready = None, None
+            self.started, self.ready, self.ready_observed = None, None, False
             self._incidents.clear()
         self.state = "serving"
-        self.ready = self.ready or head
+        if not self.ready or (observed and not self.ready_observed):
+            self.ready, self.ready_observed = head, observed
 
     def traffic(self, head: Head, *, tokens: bool) -> None:
         """Requests were answered, or tokens were generated. Where the ready line is missing, this tells of readiness.
@@ -104,7 +136,7 @@ class LifeCycle:
         Answers that arrive after an orderly shutdown began do not bring the engine back.
         """
         if self.state in ("unknown", "starting"):
-            self.is_ready(head)
+            self.is_ready(head, observed=False)
         elif tokens and self.state == "stalled":
             self.state = "serving"
 
@@ -134,8 +166,8 @@ class LifeCycle:
         self._incidents[kind] = now
         if kind in _ENDING:
             self.state = "failed"
-        elif kind == "watchdog_timeout" and self.state == "serving":
-            self.state = "stalled"
+        elif kind in _STALLS:
+            self.stall()
         if before is None or abs(now - before) > INCIDENT_SECONDS:
             self._counters.add("engine_failures_total", kind)
 
@@ -174,6 +206,7 @@ class LifeCycle:
     def finished(self, event: PhaseFinished, head: Head, *, alone: bool = False) -> None:
         """A phase of one rank ended; `alone` when there is no other."""
         self._engine_core_seen = True
+        self.startup.end(event.phase, head)
         if event.seconds is not None:
             self._took(event.phase, head.origin.who, event.seconds, alone=alone)
         if event.compile_seconds is not None:
@@ -194,7 +227,7 @@ class LifeCycle:
     def phase_seconds(self) -> dict[str, float]:
         """Of each phase the slowest rank's seconds, summed over target and draft model."""
         seconds: dict[str, float] = {}
-        for phase in _PHASES:
+        for phase in PHASES:
             ranks = self._phases.get(phase) or self._phases.get(_FALLBACKS.get(phase, ""))
             if ranks:
                 rounds = max(map(len, ranks.values()))
@@ -209,7 +242,11 @@ class LifeCycle:
         """State, readiness, phases, hazards."""
         for state in STATES:
             yield Sample("engine_state", (state,), state == self.state)
-        yield Sample("engine_ready", (), self.ready is not None and self.state in ("serving", "stalled"))
+        for phase in (*PHASES, UNTOLD) if self.state == "starting" else ():
+            yield Sample("engine_startup_phase", (phase,), phase == self.startup.name)
+        yield Sample("engine_ready", (), self.is_up)
+        if self.is_up:
+            yield Sample("engine_ready_observed", (), self.ready_observed)
         for phase, seconds in self.phase_seconds().items():
             yield Sample("startup_seconds", (phase,), seconds)
         for kind in sorted(self.hazards):

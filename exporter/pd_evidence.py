@@ -12,11 +12,12 @@ from parsers.header import Head
 WINDOW = 2
 """Intervals with requests in which evidence counts."""
 
-_SECONDS = 10.0  # an interval's length where the line before is missing
+_SECONDS = 10.0  # an interval's length where nothing tells it
+_ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
 _LONGEST_INTERVAL = 120.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
-
+_SIZE, _SIZES = 64, 16  # tokens a request by which kinds of periods are told apart: the limits of the verdict are multiples
 
 _REACTION_SECONDS = 2.0  # within which the scheduler says what it does about a failed load, if it ever does
 
@@ -32,6 +33,7 @@ class Period:
     answered: float = 0.0
     """Requests that were answered with success, where access lines are printed."""
     transfers: float = 0.0
+    transferred_bytes: float = 0.0
     received: float = 0.0
     """Requests that generated tokens though another engine prefilled them, where no line tells of transfers."""
     empty: int = 0
@@ -47,22 +49,35 @@ class Period:
     late_reads: int = 0
     expired: int = 0
     params_refused: int = 0
+    setups: int = 0
+    """Handshakes that failed before any request was named."""
+    eventful: bool = False
+    """Whether a record came, of any kind."""
+    decodes: bool = False
+    """More than the one token for each answer that a prefill engine generates, too."""
 
     @property
     def failures(self) -> int:
         """Requests known to have failed, or 1 where records name none."""
         return max(len(self.failed_requests), min(self.failed_attempts, 1))
 
+    @property
+    def kind(self) -> tuple[float, ...]:
+        """Periods of one kind, one after the other and none of them eventful, leave a verdict as it is."""
+        return self.eventful, min(_SIZES, self.prompt_tokens // max(_SIZE, _SIZE * self.requests)), self.transfers > 0, self.empty > 0
+
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
         self.served = self.served or other.served
+        self.eventful = self.eventful or other.eventful
+        self.decodes = self.decodes or other.decodes
         self.failed_requests |= other.failed_requests
         self.skipped |= other.skipped
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_SUMS = [field.name for field in fields(Period) if field.name not in ("served", "failed_requests", "skipped")]
+_SUMS = [field.name for field in fields(Period) if field.name not in ("served", "eventful", "decodes", "failed_requests", "skipped")]
 
 
 class PdEvidence:
@@ -75,6 +90,7 @@ class PdEvidence:
         "succeeded",
         "generates",
         "hybrid",
+        "ignores_loads",
         "passed_ranks",
         "failed_ranks",
         "quiet_since",
@@ -83,23 +99,33 @@ class PdEvidence:
         "_responses",
         "_answers_are_told",
         "_skipped_at",
+        "_paused",
+        "_usual",
     )
 
     def __init__(self, digest: Digest) -> None:
         self.closed: deque[Period] = deque(maxlen=WINDOW)
         self.open = Period()
         self.tried = self.succeeded = self.generates = self.hybrid = False
+        self.ignores_loads = False
+        """Whether the scheduler was seen to say nothing to a failed load; its next answer clears that."""
         self.passed_ranks: set[str] = set()
         self.failed_ranks: set[str] = set()
         self.quiet_since: float | None = None
         self.witnessed = Witnessed()
         """What others than the log say at this moment."""
+        self.changed = False
+        """Whether a verdict may be another one since this was last set to False."""
         self._digest = digest
         self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
         self._responses = 0.0
         self._answers_are_told = False
         self._skipped_at: float | None = None
+        self._paused: set[str] = set()
+        """Engines whose last line told of no tokens: lines without any may have been left out since."""
+        self._usual: float | None = None
+        """The shortest time between two lines of which the first told of tokens: how often the engine prints them."""
 
     def window(self) -> Iterator[Period]:
         """The periods that count now, the open one last."""
@@ -110,6 +136,7 @@ class PdEvidence:
 
     def ready(self, head: Head) -> None:
         """The engine can be used from now on: until it is, it is quiet."""
+        self.changed = True
         if self.quiet_since is None and not self.closed:
             self.quiet_since = head.time
 
@@ -124,18 +151,27 @@ class PdEvidence:
             admitted = max(admitted, running)
         elif running > before[1]:
             admitted += running - before[1]
+        length = self._length(engine, before[0] if before else None, now)
+        (self._paused.discard if generation_rate or prompt_rate else self._paused.add)(engine)
         if generation_rate > 0 and not prompt_rate and not admitted and self.open == Period():
             self.generates, self.quiet_since = True, None  # long answers go on, and no request tells anything new
         elif generation_rate > 0 or prompt_rate > 0:
-            length = now - before[0] if before and before[0] is not None and now is not None else _SECONDS
-            if not 0 < length <= _LONGEST_INTERVAL:
-                length = _SECONDS
-            self.generates = self.generates or generation_rate > 0
             self.quiet_since = None
+            self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
             self._close(engine, prompt_rate * length, admitted, now)
         elif self.quiet_since is None:
             self.quiet_since = now
         self._responses = 0.0
+
+    def _length(self, engine: str, before: float | None, now: float | None) -> float:
+        """Seconds that this line is about. Behind a line without tokens an idle engine leaves lines out, and they end intervals, too."""
+        gap = now - before if before is not None and now is not None else 0.0
+        if not 0 < gap <= _LONGEST_INTERVAL:
+            return self._usual or _SECONDS
+        if engine in self._paused:
+            return min(gap, self._usual or _SECONDS)
+        self._usual = min(gap, self._usual or gap)
+        return gap
 
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
@@ -144,32 +180,43 @@ class PdEvidence:
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
                 period.unanswered_loads = len(period.skipped)
+                self.ignores_loads = True
             else:
                 period.skipped, self.open.skipped = frozenset(), period.skipped
+        self.changed = self.changed or period.eventful or not self._steady or period.kind[1] != self.closed[-1].kind[1]
         if engine in self._round or not self.closed:
             self.closed.append(period)
             self._round = {engine}
         else:
             self.closed[-1].take(period)
             self._round.add(engine)
+        self.generates = any(each.decodes for each in self.closed)
+
+    @property
+    def _steady(self) -> bool:
+        """Whether the whole window is of one kind, without any record."""
+        return len(self.closed) == WINDOW and not self.closed[0].eventful and self.closed[0].kind == self.closed[1].kind
 
     def transfers(self, event: KvTransferInterval) -> None:
         """The connector's line of the interval that was just printed."""
         period = self.closed[-1] if self.closed else self.open
+        self.changed = self.changed or not self.succeeded or not self.closed or self.closed[0].kind[2:] != (event.transfers > 0, False)
         if event.transfers > 0:
             period.transfers += event.transfers
+            period.transferred_bytes += event.transfers * event.mean_bytes
             self.succeeded = self.tried = True
         else:
             period.empty += 1
 
     def moved(self) -> None:
         """One request's KV came over."""
-        self.open.transfers += 1
+        self._record().transfers += 1
         self.succeeded = self.tried = True
 
     def received(self, requests: float) -> None:
         """Requests decode that this engine cannot have prefilled (SGLang)."""
         self.open.received += requests
+        self.changed = self.changed or not self.succeeded
         self.succeeded = self.tried = self.succeeded or requests > 0
 
     def witness(self, witnessed: Witnessed) -> None:
@@ -191,8 +238,10 @@ class PdEvidence:
     def failure(self, event: KvTransferFailure) -> None:
         """A failed handshake or transfer."""
         self.tried = True
+        self.changed = True
         if event.reason == "aborted":
             return
+        self._record().setups += event.reason == "handshake_setup"
         if event.reason not in _SIDE_EFFECTS:
             self.open.failed_attempts += 1
             for request in (event.request, *event.others):
@@ -201,6 +250,7 @@ class PdEvidence:
 
     def check(self, event: KvCompatibility, head: Head) -> None:
         """A rank's compatibility check with its current peer."""
+        self.changed = True
         who = head.origin.who
         if event.result == "passed":
             self.passed_ranks.add(who)
@@ -212,13 +262,41 @@ class PdEvidence:
 
     def peer_changed(self) -> None:
         """Another engine took the peer's place: it has not been checked yet."""
+        self.changed = True
         self.passed_ranks.clear()
         self.failed_ranks.clear()
 
     def skipped(self, event: KvLoadSkipped, head: Head) -> None:
         """A worker says that a request's load failed."""
-        self.open.skipped = self._with(self.open.skipped, event.request)
+        self._record().skipped = self._with(self.open.skipped, event.request)
         self._skipped_at = head.time
+
+    def recomputed(self, requests: float) -> None:
+        """The scheduler says that it computes prompts again, whose KV did not come."""
+        self._record().recomputed += requests
+        self.ignores_loads = False
+
+    def load_failed(self, requests: float) -> None:
+        """The scheduler says that it fails requests whose KV did not come."""
+        self._record().load_failed += requests
+        self.ignores_loads = False
+
+    def expired(self) -> None:
+        """A request's blocks were freed, and nobody had fetched them."""
+        self._record().expired += 1
+
+    def read_late(self) -> None:
+        """Blocks were read after they had expired."""
+        self._record().late_reads += 1
+
+    def params_refused(self) -> None:
+        """A request's transfer parameters were of no use to the engine."""
+        self._record().params_refused += 1
+
+    def _record(self) -> Period:
+        """The period that a record belongs to."""
+        self.changed = self.open.eventful = True
+        return self.open
 
     def _with(self, requests: frozenset[str], request: str) -> frozenset[str]:
         return requests | {self._digest.of(request)} if len(requests) < _REQUEST_LIMIT else requests

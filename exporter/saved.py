@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
@@ -15,10 +16,10 @@ from parsers.matching import Found
 CHUNK_BYTES = 256 * 1024
 
 
-def open_source(path: str, name: str, *, pd_role: str | None = None, pd_expect: str | None = None) -> Source:
-    """A source for a file. Most headers print no year: the file's last change tells. Raises OSError."""
+def open_source(path: str, name: str, **settings: Any) -> Source:
+    """A source for a file, with settings of `Source`. Most headers print no year: the file's last change tells. Raises OSError."""
     written = time.gmtime(time.time() if path == STDIN else Path(path).stat().st_mtime)
-    return Source(name, year=written.tm_year, month=written.tm_mon, pd_role=pd_role, pd_expect=pd_expect)
+    return Source(name, year=written.tm_year, month=written.tm_mon, **settings)
 
 
 def read(path: str, source: Source) -> Iterator[list[Found]]:

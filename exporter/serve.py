@@ -101,7 +101,7 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
             reload if config.web.enable_lifecycle else None,
             healthy=lambda: daemon.healthy,
             telemetry_path=config.web.telemetry_path,
-            sources=lambda: list(daemon.sources),
+            look=daemon.look,
         )
         server = _QuietServer(_uvicorn_config(Guard(app, listener, web_config), tls), daemon.begin_to_stop, listener.cut_the_slow)
 

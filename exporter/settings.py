@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from exporter.counters import Sample
 from exporter.known_bad import Version, version_of
-from exporter.verdict import BLOCK_TOKENS, PdSettings, role_of
+from exporter.verdict import BLOCK_TOKENS, DEFAULT_LIMITS, FailureLimits, PdSettings, role_of
 from parsers.connectors import connector_label
 from parsers.events import EngineSettings, EngineStarted, KvCacheSize
 
@@ -100,20 +100,22 @@ class Settings:
         if event.concurrency is not None and event.request_tokens is not None:
             self.values["max_model_len"] = f"{event.request_tokens:.0f}"
 
-    def pd(self, configured_role: str | None, configured_expectation: str | None) -> PdSettings:
+    def pd(self, configured_role: str | None, configured_expectation: str | None, limits: FailureLimits = DEFAULT_LIMITS) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values = self.values
         kv_role = values.get("kv_role")
         no_connector = self._complete and not values.get("kv_connector") and not kv_role
-        expect = configured_expectation or ("mixed" if kv_role == "kv_both" else "all")
+        role = role_of(configured_role, kv_role, no_connector=no_connector)
+        expect = configured_expectation or ("mixed" if role == "both" else "all")
         return PdSettings(
-            role=role_of(configured_role, kv_role, no_connector=no_connector),
+            role=role,
             expect_all=expect == "all",
             version=self.version,
             fails_on_load_error=values.get("kv_load_failure_policy") == "fail",
             block_tokens=max(BLOCK_TOKENS, float(values.get("block_size", "0"))),
-            ranks=int(values.get("tp", "1")),
+            ranks=self.ranks,
             compares_hashes=values.get("handshake_compat") != "off",
+            limits=limits,
         )
 
     def digest(self) -> str:
@@ -136,7 +138,6 @@ class Settings:
                 yield Sample("engine_parallel_size", (dimension,), float(values[dimension]))
         if values.get("expert_parallel") == "on" and "tp" in values:  # vLLM spreads the experts over all ranks of a pipeline stage
             yield Sample("engine_parallel_size", ("ep",), float(values["tp"]) * float(values.get("dp", "1")))
-        if "draft_length" in values and self.method:
-            yield Sample("spec_draft_length", (self.method,), float(values["draft_length"]))
-        if "draft_block" in values and self.method:
-            yield Sample("spec_block_size", (self.method,), float(values["draft_block"]))
+        for key, family in (("draft_length", "spec_draft_length"), ("draft_block", "spec_block_size")):
+            if key in values and self.method:
+                yield Sample(family, (self.method,), float(values[key]))

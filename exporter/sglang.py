@@ -47,6 +47,7 @@ class SglangHandlers(ABC):
 
     def __init__(self) -> None:
         """The engine has its counters already."""
+        super().__init__()
         self._told = Told(self.counters, self.digest)
 
     @abstractmethod
@@ -124,6 +125,8 @@ class SglangHandlers(ABC):
         now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0
+            if event.ratio is not None:
+                self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, event.running, 0.0), head)
         self.evidence.quiet_since = head.time  # until the next line: an idle engine prints none
         if self.life.state == "unknown" or (works and self.life.state == "stalled"):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from exporter.clock import EventClock
 from exporter.counters import Digest, Sample
@@ -10,6 +11,8 @@ from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.evidence.engine_side import Finding
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from exporter.jit_incidents import WARMUP_GRACE_SECONDS
+from exporter.verdict import PairSettings
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
 from parsers.resume import ResumableLog
@@ -19,6 +22,14 @@ _LINES_OF_NOBODY = 1000
 
 _BARE = "bare"
 """The suffix of an engine without a container's name beside others that have one."""
+
+
+class NamedEngine(NamedTuple):
+    """An engine by the name that its series have as `source`."""
+
+    name: str
+    runtime: str
+    engine: Engine
 
 
 class Source:
@@ -49,6 +60,7 @@ class Source:
         month: int = 12,
         pd_role: str | None = None,
         pd_expect: str | None = None,
+        warmup_grace: float = WARMUP_GRACE_SECONDS,
         labels: Mapping[str, str] | None = None,
     ) -> None:
         """`year` and `month` are those of the last line, for headers without a year; `labels` are static."""
@@ -66,7 +78,7 @@ class Source:
         """By container, as soon as a line tells."""
         self._names: dict[str, str] = {}
         """What the name of a container's sub-source ends in. Once shown, it stays."""
-        self._pd = pd_role, pd_expect
+        self._pair, self._warmup_grace = PairSettings(pd_role, pd_expect), warmup_grace
         self._written = (year, month)
         self._files: dict[str, ResumableLog] = {}
         self._past: Counts = {}
@@ -74,17 +86,21 @@ class Source:
         self._last_arrival: float | None = None
         self._time_is_new = False
 
-    def configure(self, labels: Mapping[str, str], *, pd_role: str | None, pd_expect: str | None, zone: float | None) -> None:
+    def configure(
+        self, labels: Mapping[str, str], *, pair: PairSettings, zone: float | None, warmup_grace: float = WARMUP_GRACE_SECONDS
+    ) -> None:
         """Take settings while it runs; `zone` is seconds east of UTC, None to learn it."""
         self.labels = dict(labels)
         self.clock.given = zone
-        self._pd = pd_role, pd_expect
+        self._pair, self._warmup_grace = pair, warmup_grace
         for engine in self.engines.values():
-            engine.pd_role, engine.pd_expect = self._pd
+            engine.configure(pair)
+            engine.jit.incidents.grace_seconds = warmup_grace
 
     def _new_engine(self) -> Engine:
-        pd_role, pd_expect = self._pd
-        return Engine(self.faults, self.digest, pd_role=pd_role, pd_expect=pd_expect)
+        engine = Engine(self.faults, self.digest, self._pair)
+        engine.jit.incidents.grace_seconds = self._warmup_grace
+        return engine
 
     @property
     def engine(self) -> Engine:
@@ -174,7 +190,7 @@ class Source:
         for each in seen_by:
             engines[0].witnesses.silent_jit.born(each)
         if found:
-            engines[0].witness(found, self.clock, now, self._log_time(now))
+            engines[0].witness(found, self.clock, now, self.log_time(now))
 
     def learn_zone(self, now: float) -> None:
         """What was parsed last was written just now (epoch)."""
@@ -187,18 +203,28 @@ class Source:
         if log := self._files.pop(file, None):
             self._past = added(self._past, log.log.counts())
 
-    def _log_time(self, now: float | None) -> float | None:
+    def log_time(self, now: float | None) -> float | None:
         """The time by the log's clock: the last that it printed, and what has passed since that was written."""
         if self._last_time is None or now is None or self._last_arrival is None:
             return self._last_time
         return self._last_time + max(0.0, now - self._last_arrival)
+
+    def named_engines(self) -> list[NamedEngine]:
+        """The engines that there are; the one that is expected while none has said a word."""
+        self._name_engines()
+        return [
+            NamedEngine(
+                f"{self.name}/{suffix}" if suffix else self.name, self._runtimes.get(container, UNKNOWN_RUNTIME), self.engines[container]
+            )
+            for container, suffix in self._names.items()
+        ] or [NamedEngine(self.name, self.runtime, self._new_engine())]
 
     def snapshots(self, now: float | None) -> list[SourceSnapshot]:
         """All series, by name. `now` (epoch) expires gauges of periodic lines, None keeps them."""
         found = [SourceSnapshot(self.name, self.runtime, self.labels, self.samples(now))]
         for container, suffix in self._names.items():
             if suffix:
-                samples = self.engines[container].samples(self.clock, now, self._log_time(now))
+                samples = self.engines[container].samples(self.clock, now, self.log_time(now))
                 found.append(SourceSnapshot(f"{self.name}/{suffix}", self._runtimes.get(container, UNKNOWN_RUNTIME), self.labels, samples))
         return found
 
@@ -214,7 +240,7 @@ class Source:
         yield from lines
         for container, suffix in self._names.items():
             if not suffix:
-                yield from self.engines[container].samples(self.clock, now, self._log_time(now))
+                yield from self.engines[container].samples(self.clock, now, self.log_time(now))
 
     def _name_engines(self) -> None:
         """The only engine needs no suffix."""

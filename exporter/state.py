@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
 from exporter.counters import Digest, Fold, Hidden
+from exporter.history import Moment, Noted, Portrait
 from exporter.jit import OpenCompile
+from exporter.jit_incidents import Kernel
 from exporter.pd_evidence import Period
 from parsers import events
 from parsers.events import PRIVATE_FIELDS
@@ -29,7 +31,9 @@ _COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "Hidden": Hidden,
 }
 _EVENTS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, tuple)]
-_CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (*_EVENTS, Head, Origin, Record, OpenCompile, Period)}
+_CLASSES: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (*_EVENTS, Head, Origin, Record, OpenCompile, Period, Noted, Kernel, Moment, Portrait)
+}
 _OMITTED = frozenset({"where"})
 """Of a head: nothing needs it after the line that it came from, and a forged one may hold anything."""
 

@@ -46,6 +46,27 @@ _SILENT_RECOMPUTE_SINCE = (0, 28)
 _DECODING_ROLES = {"kv_consumer": "decode", "kv_producer": "prefill", "kv_both": "both", "decode": "decode", "prefill": "prefill"}
 
 
+class FailureLimits(NamedTuple):
+    """From where on failed transfers, and requests that expired, are more than an accident: both must be reached."""
+
+    requests: int = LEAST_FAILED_REQUESTS
+    share: float = LEAST_FAILED_SHARE
+
+
+DEFAULT_LIMITS = FailureLimits()
+
+
+class PairSettings(NamedTuple):
+    """What the configuration says of an engine's part in a pair; None for what the log shall tell."""
+
+    role: str | None = None
+    expect: str | None = None
+    limits: FailureLimits = DEFAULT_LIMITS
+
+
+UNCONFIGURED = PairSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class PdSettings:
     """What is known about an engine's part in a pair."""
@@ -57,6 +78,7 @@ class PdSettings:
     block_tokens: float
     ranks: int = 1
     compares_hashes: bool = True
+    limits: FailureLimits = DEFAULT_LIMITS
 
 
 class Judgement(NamedTuple):
@@ -95,13 +117,13 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
         checks["params_injected"] = "fail"
     checks["compatibility"] = _compatibility(evidence, settings)
     checks["local_prefill_low"] = _local_prefill(settings, window)
-    checks["no_transfer_failure"] = _transfer_failure(window, transfers, tried=evidence.tried)
-    checks["kv_in_time"] = _in_time(window, transfers)
+    checks["no_transfer_failure"] = _transfer_failure(window, transfers, settings.limits, tried=evidence.tried)
+    checks["kv_in_time"] = _in_time(window, transfers, settings.limits)
     if transfers > 0:
         checks["transfers_growing"] = "pass"
     elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail" or _served_without_transfer(settings, window):
         checks["transfers_growing"] = "fail"
-    if any(_recomputed(period, settings) for period in window):
+    if any(_recomputed(period, settings) for period in window) or _computed_instead(window, settings, checks):
         checks["no_recompute"] = "fail"
     elif any(period.served for period in window) and not (settings.version is None and any(period.skipped for period in window)):
         checks["no_recompute"] = "pass"
@@ -135,23 +157,21 @@ def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool
     return tells and len(served) == WINDOW and all(period.answered for period in served)
 
 
-def _transfer_failure(window: list[Period], transfers: float, *, tried: bool) -> str:
+def _transfer_failure(window: list[Period], transfers: float, limits: FailureLimits, *, tried: bool) -> str:
     failures = sum(period.failures for period in window)
     if not failures:
-        return "pass" if tried else "unknown"
+        return "pass" if tried and not any(period.setups for period in window) else "unknown"
     succeeded = transfers + sum(period.received for period in window)
     attempts = succeeded + sum(period.failed_attempts for period in window)
     share = sum(period.failed_attempts for period in window) / attempts
-    if succeeded == 0 or (failures >= LEAST_FAILED_REQUESTS and share >= LEAST_FAILED_SHARE):
+    if succeeded == 0 or (failures >= limits.requests and share >= limits.share):
         return "fail"
     return "unknown"
 
 
-def _in_time(window: list[Period], transfers: float) -> str:
+def _in_time(window: list[Period], transfers: float, limits: FailureLimits) -> str:
     expired = sum(period.expired for period in window)
-    if any(period.late_reads for period in window) or (
-        expired >= LEAST_FAILED_REQUESTS and expired >= LEAST_FAILED_SHARE * (transfers + expired)
-    ):
+    if any(period.late_reads for period in window) or (expired >= limits.requests and expired >= limits.share * (transfers + expired)):
         return "fail"
     return "unknown" if expired else "pass"
 
@@ -161,6 +181,12 @@ def _recomputed(period: Period, settings: PdSettings) -> bool:
         return True
     silently = settings.version is not None and settings.version >= _SILENT_RECOMPUTE_SINCE
     return bool(period.skipped) and silently and not settings.fails_on_load_error and not period.load_failed
+
+
+def _computed_instead(window: list[Period], settings: PdSettings, checks: dict[str, str]) -> bool:
+    """Whether transfers fail and whole prompts are computed here, by an engine that was not told to fail such requests."""
+    failing = checks["no_transfer_failure"] == checks["local_prefill_low"] == "fail"
+    return failing and not settings.fails_on_load_error and not any(period.load_failed for period in window)
 
 
 def _corrupts(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
@@ -174,7 +200,8 @@ def uncaught_load(evidence: PdEvidence, version: tuple[int, int] | None, period:
     """Whether a load failed in this period of which the scheduler never heard (hybrid KV groups, to 0.27)."""
     if version is None or version >= _SILENT_RECOMPUTE_SINCE:
         return False
-    return period.unanswered_loads > 0 or (evidence.hybrid and bool(period.skipped))
+    failed = bool(period.skipped or period.failed_requests)
+    return period.unanswered_loads > 0 or (failed and (evidence.hybrid or evidence.ignores_loads))
 
 
 def _verdict(
@@ -186,16 +213,33 @@ def _verdict(
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
     transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
-    failures = evidence.witnessed.failures > 0 or any(period.failures for period in window)
+    failures = evidence.witnessed.failures > 0 or any(period.failures or period.setups for period in window)
     quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
+    expected = settings.expect_all or checks["pair_selected"] == "pass"
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),
         ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
         ("transport_failing", "no_transfer_failure" in failed),
-        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
+        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and expected),
         ("partial", "local_prefill_low" in failed and transfers),
         ("idle", quiet),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
     return next((verdict for verdict, holds in rows if holds), "unproven")
+
+
+def local_prefill_ratio(evidence: PdEvidence, settings: PdSettings, bytes_per_token: float | None) -> float | None:
+    """The share of prompt tokens that a decode engine computed itself, None where its log does not tell.
+
+    `bytes_per_token` of one rank's pool turns the bytes that came into tokens; without any transfer nothing needs to be turned.
+    """
+    served = [period for period in evidence.window() if period.served]
+    judged = settings.role == "decode" or (settings.role in ("both", "unknown") and evidence.generates)
+    if not served or not judged or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+        return None
+    computed, size = sum(period.prompt_tokens for period in served), sum(period.transferred_bytes for period in served)
+    if size and not bytes_per_token:
+        return None
+    tokens = computed + (size / settings.ranks / bytes_per_token if bytes_per_token else 0.0)
+    return computed / tokens if tokens else None

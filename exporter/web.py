@@ -1,15 +1,15 @@
-"""The HTTP side: metrics, health, and a landing page. Unknown paths are 404."""
+"""The HTTP side: metrics, health, and what `exporter.api` says of the engines. Unknown paths are 404."""
 
 from collections.abc import Callable, Iterator
-from html import escape
 from typing import Annotated
 
 from fastapi import FastAPI, Header, Query, Response
 from fastapi.middleware.gzip import GZipMiddleware
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
+from exporter.api import Api, Look
 from exporter.exposition import StoppingError
 from exporter.version import VERSION
 
@@ -35,11 +35,12 @@ def make_app(
     *,
     healthy: Callable[[], bool] = lambda: True,
     telemetry_path: str,
-    sources: Callable[[], list[str]],
+    look: Look,
 ) -> FastAPI:
     """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell.
 
-    `reload` reads the configuration again and says why it could not, None when it may not be asked to; `healthy` whether the logs are still read.
+    `reload` reads the configuration again and says why it could not, None when it may not be asked to; `healthy` whether the
+    logs are still read; `look` gives what a view makes of the sources.
     """
     app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
@@ -73,25 +74,9 @@ def make_app(
             f"configuration not reloaded: {reason}\n" if reason else "configuration reloaded\n", 500 if reason else 200
         )
 
-    @app.api_route("/", methods=["GET", "HEAD"])
-    async def landing() -> Response:
-        return HTMLResponse(landing_page(telemetry_path, sources()))
-
+    app.include_router(Api(look, ready, telemetry_path).router())
     return app
 
 
 def _reading() -> Response:
     return PlainTextResponse("reading the history of the logs\n", status_code=503)
-
-
-def landing_page(telemetry_path: str, sources: list[str]) -> str:
-    """Name, version, links and sources in plain HTML."""
-    links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in (telemetry_path, "/-/healthy", "/-/ready"))
-    names = "".join(f"<li>{escape(name)}</li>" for name in sources)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>inferlog</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}</style></head>"
-        f"<body><h1>inferlog</h1><p>Logs of LLM inference engines as Prometheus metrics. Version {escape(VERSION)}.</p>"
-        f"<ul>{links}</ul><h2>Sources</h2><ul>{names}</ul></body></html>"
-    )

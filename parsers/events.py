@@ -12,6 +12,12 @@ from parsers.gateway_events import (
     GatewayPrefilled,
     GatewayRouted,
 )
+from parsers.startup_events import DraftCaptureBegan as DraftCaptureBegan
+from parsers.startup_events import MemoryReport as MemoryReport
+from parsers.startup_events import MemoryUsed as MemoryUsed
+from parsers.startup_events import PhaseBegan as PhaseBegan
+from parsers.startup_events import PhaseFinished as PhaseFinished
+from parsers.startup_events import StartupTimings as StartupTimings
 
 
 class Nothing(NamedTuple):
@@ -32,6 +38,10 @@ class EngineStarted(NamedTuple):
     settings: dict[str, str] = {}  # noqa: RUF012 - never written to
     complete: bool = False
     """Whether settings that are absent are known to be unset."""
+
+
+class ContainerStarted(NamedTuple):
+    """The log of another container begins, by its place: whatever it runs is a new process."""
 
 
 class EngineSettings(NamedTuple):
@@ -80,41 +90,6 @@ class Hazard(NamedTuple):
 
     kind: str
     detail: str = ""
-
-
-class MemoryUsed(NamedTuple):
-    """Device memory of one rank, by part; part of other events."""
-
-    part: str
-    bytes: float
-
-
-class PhaseFinished(NamedTuple):
-    """A start-up phase of one rank ended; a process may end the same phase several times (target and draft model)."""
-
-    phase: str
-    seconds: float | None
-    memory: MemoryUsed | None = None
-    compile_seconds: float | None = None
-    free: float | None = None
-    """Bytes of device memory that are left."""
-
-
-class StartupTimings(NamedTuple):
-    """Start-up phases in seconds, told once for all ranks."""
-
-    phases: dict[str, float]
-
-
-class DraftCaptureBegan(NamedTuple):
-    """One rank goes on to the draft model within `graph_capture`, which ends for both at once."""
-
-
-class MemoryReport(NamedTuple):
-    """Device memory of one rank by part, and what is left for KV."""
-
-    parts: tuple[MemoryUsed, ...]
-    kv_bytes: float | None = None
 
 
 class KvCacheBytes(NamedTuple):
@@ -489,7 +464,7 @@ Event: TypeAlias = (
     | KvMoved | KvTransferFailure | KvCompatibility | KvTransferPlan | KvExpired | KvLateRead | KvRecomputed | KvLoadFailed
     | KvLoadSkipped | KvParamsRefused | KvPeerChanged | HybridKvCache | TransportError | Compiled | CompileBegan | CompileEnded
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
-    | WarmupFailed | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
+    | WarmupFailed | ContainerStarted | PhaseBegan | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
     | HealthCheckFailed | Retracted | Truncated | DraftMismatch | KvRoomFailed | KvRoomMixedUp | KvRequestMoved | CompiledLate | CompileSession
     | KvTransports | CompileFailed | CompilerSeen
     | GatewayAsked | GatewayRouted | GatewayForwarded | GatewayMode | GatewayKvParams | GatewayPrefilled | GatewayFailed | GatewayAnswered

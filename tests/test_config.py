@@ -40,7 +40,10 @@ sources:
     start_at: end
     pd_role: decode
     pd_expect: all
+    pd_failed_requests: 3
+    pd_failed_share: 0.1
     timezone: +08:00
+    warmup_grace: 15m
     labels: {pd_group: a, replica: 007}
     engine_metrics_url: http://127.0.0.1:8000/metrics
     engine_metrics_token_file: secrets/token
@@ -69,7 +72,10 @@ class TestLoad:
             "start_at": "end",
             "pd_role": "decode",
             "pd_expect": "all",
+            "pd_failed_requests": 3,
+            "pd_failed_share": 0.1,
             "timezone": "+08:00",
+            "warmup_grace": 900.0,
             "labels": {"pd_group": "a", "replica": "007"},
             "engine_metrics_url": "http://127.0.0.1:8000/metrics",
             "engine_metrics_token_file": f"{tmp_path}/secrets/token",
@@ -445,9 +451,7 @@ SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["decode", "-", "a.log", "+08:00", ":1", "debug"]),
 )
-WORDS = (
-    "web state_file listen_address telemetry_path log level format sources name path paths start_at pd_role pd_expect timezone labels le x"
-)
+WORDS = "web state_file listen_address telemetry_path log level format sources name path paths start_at pd_role pd_expect timezone warmup_grace labels le x"
 KEYS = st.sampled_from(WORDS.split())
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6), max_leaves=24)
 SOURCES = st.fixed_dictionaries({"sources": st.lists(st.dictionaries(KEYS, TREES, max_size=6), max_size=4)})

@@ -26,6 +26,8 @@ STATS = "Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation throu
 DECODE = "non-default args: {'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_consumer')}"
 SKIPPED = "Skipping KV post-processing for failed request cmpl-2"
 RECOVERED = "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected)."
+STARTED = CORE.format("12:14", "vLLM server version 0.32.0, serving model m")
+SGLANG_STARTED = TAGGED + "server_args=ServerArgs(model_path='/models/m', tp_size=1)\n"
 ASKED = '"processing request" requestID="6f0c8f5e-2f1b-4b3b-9a69-1f5d5b8a0001"'
 FORWARDED = '"request_start" request_id="6f0c8f5e-2f1b-4b3b-9a69-1f5d5b8a0001" routing_strategy="pd"'
 ANSWERED = (
@@ -42,6 +44,7 @@ AROUND = {
         TAGGED + "Try DeepGEMM JIT Compiling for <GEMM_NT_F8F8BF16> N=7168, K=2048, num_groups=1 with all Ms.\n",
         "",
     ),
+    "compiling_begins": (STARTED, ""),
     "request_received": ("", f"{gateway_header('aibrix')}{FORWARDED}\n"),
     "request_forwarded": (f"{gateway_header('aibrix')}{ASKED}\n", ""),
     "draft_capture_began": ("", CORE.format("12:19", "Graph capturing finished in 46 secs, took 2.31 GiB")),
@@ -50,16 +53,23 @@ AROUND = {
         CORE.format("12:14", "vLLM server version 0.26.0, serving model m") + CORE.format("12:14", DECODE),
         CORE.format("12:20", SKIPPED) + CORE.format("12:20", RECOVERED) + CORE.format("12:30", STATS),
     ),
+    "hyper_connections_begin": (SGLANG_STARTED, ""),
     "kv_cache_dtype": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
-    "load_skipped": (CORE.format("12:14", "vLLM server version 0.32.0, serving model m"), CORE.format("12:30", STATS)),
+    "load_skipped": (STARTED, CORE.format("12:30", STATS)),
+    "loading_begins": (STARTED, ""),
     "peer_changed": (CORE.format("12:14", "NIXL compatibility check passed (hash: 3f0c8a5b)"), ""),
+    "ranks_meet": (STARTED, ""),
     "router_started": ("", f"{gateway_header('sglang_router')}{ANSWERED}\n"),
     "role_deprecated": (CORE.format("12:14", "vLLM server version 0.26.0, serving model m"), ""),
+    "sglang_capture_begins": (SGLANG_STARTED, ""),
+    "sglang_loading_begins": (SGLANG_STARTED, ""),
+    "sglang_ranks_meet": (SGLANG_STARTED, ""),
     "stack_dumped": (READY, ""),
     "triton_autotune_took": (
         "Triton autotuning for function fused_moe_kernel,\nwith key as (8,),\n",
         "",
     ),
+    "warmup_begins": (STARTED, ""),
 }
 
 MODULES: dict[str, list[Rule]] = defaultdict(list)

@@ -75,7 +75,8 @@ def _verified(body: str, fields: dict[str, float]) -> dict[str, float]:
         "sglang 0.5.23": "Prefill batch, #new-seq: 1, #new-token: 300, #cached-token: 4096, token usage: 0.12, #running-req: 0, #queue-req: 0, "
         "#pending-token: 0, #replay-token: 128, cuda graph: False, input throughput (token/s): 428.00",
     },
-    emits=[Series("prefill_tokens_total", {"kind": kind}) for kind in ("computed", "cached")] + [Series("probe_batches_total")],
+    emits=[Series("prefill_tokens_total", {"kind": kind}) for kind in ("computed", "cached")]
+    + [Series("probe_batches_total"), Series("probe_tokens_total")],
 )
 def prefill_batch(found: re.Match[str]) -> PrefillBatch:
     """One prefill batch, or one chunk of it. Before 0.5.23 the new tokens of each request are rounded up to whole pages."""

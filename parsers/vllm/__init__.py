@@ -10,6 +10,7 @@ from parsers.vllm import kv_stores as kv_stores
 from parsers.vllm import kv_transfer as kv_transfer
 from parsers.vllm import mooncake as mooncake
 from parsers.vllm import moriio as moriio
+from parsers.vllm import phase_begins as phase_begins
 from parsers.vllm import phases as phases
 from parsers.vllm import quotes as quotes
 from parsers.vllm import routine as routine

@@ -41,7 +41,7 @@ def raised(exception: str, who: str = CORE) -> list[str]:
         ),
         pytest.param([error("RayWorkerProc failed: boom", RANK0)], {"worker_died": 1}, "failed", id="ray-worker"),
         pytest.param(raised("ray.exceptions.ActorDiedError: The actor died"), {"worker_died": 1}, "failed", id="ray-actor"),
-        pytest.param(raised("ray.exceptions.RayChannelTimeoutError: System error"), {"rpc_timeout": 1}, "serving", id="ray-channel"),
+        pytest.param(raised("ray.exceptions.RayChannelTimeoutError: System error"), {"rpc_timeout": 1}, "stalled", id="ray-channel"),
         pytest.param(raised(DEAD), {"engine_dead": 1}, "failed", id="engine-dead-in-a-traceback"),
         pytest.param([error(DEAD)], {"engine_dead": 1}, "failed", id="engine-dead-as-a-record"),
         pytest.param([error("AsyncLLM output_handler failed."), *raised(DEAD)], {"engine_dead": 1}, "failed", id="one-dead-engine"),

@@ -208,7 +208,7 @@ def test_a_state_that_does_not_fit_is_kept_aside(engine: Restarting) -> None:
     engine.kill()
     file = StateFile(engine.state)
     states = file.load()
-    states["engine"]["source"]["engine"]["counters"]["totals"] = ["no", "counters"]
+    states["engine"]["source"]["known_engines"][""]["counters"]["totals"] = ["no", "counters"]
     assert file.save({name: json.dumps(state) for name, state in states.items()})
     file.close()
     engine.start()

@@ -460,3 +460,33 @@ def test_hot_objects_have_few_attributes() -> None:
     """CPython finds up to 30 attributes of an object at once; with more a log takes a tenth longer."""
     assert len(vars(Log(2026).streams[""])) <= 30
     assert len(vars(Engine(Faults("x"), Digest()))) <= 30
+
+
+# -- probes without access lines ---------------------------------------------------------------------------------------
+
+
+def clockwork(*seconds: int) -> list[str]:
+    """Batches of one token so many seconds after 02:00."""
+    return [prefill(at=f"02:{second // 60:02}:{second % 60:02}") for second in seconds]
+
+
+@pytest.mark.parametrize(
+    ("lines", "probes"),
+    [
+        (clockwork(*range(0, 80, 10)), 8),
+        (clockwork(*range(0, 120, 10)), 12),
+        (clockwork(*range(0, 70, 10)), 0),
+        (clockwork(0, 10, 20, 31, 40, 50, 60, 71), 8),
+        (clockwork(0, 10, 20, 33, 40, 50, 60, 70), 0),
+        (clockwork(0, 0, 0, 0, 0, 0, 0, 0), 0),
+        ([*clockwork(0, 10, 20, 30), prefill(at="02:00:35", new=512), *clockwork(40, 50, 60, 70)], 0),
+        ([*clockwork(0, 10, 20, 30), answer(at="02:00:35"), *clockwork(40, 50, 60, 70)], 0),
+        ([prefill(at="01:59:00"), answer("GET /health", "01:59:01"), *clockwork(*range(0, 80, 10))], 1),
+    ],
+    ids=["eight", "twelve", "seven", "whole-seconds", "uneven", "a-burst", "work-between", "a-request-between", "answers-are-told"],
+)
+def test_clockwork_gives_probes_away(lines: list[str], probes: int) -> None:
+    """Only where health checks print no answers, and their tokens count once."""
+    reading = read(*lines)
+    assert reading.value("probe_batches_total") == probes
+    assert reading.value("probe_tokens_total") == probes

@@ -126,20 +126,21 @@ def test_a_part_without_end_is_given_up() -> None:
 # What a component has beside its state: its configuration, what a line needs only while it is read, and memory of what
 # was read that only saves time.
 NOT_STATE = {
-    "Source": {"name", "labels", "_pd", "_written", "_files", "engines"},
+    "Source": {"name", "labels", "_pair", "_warmup_grace", "_written", "_files", "engines"},
     "EventClock": {"given", "_runtime_clock"},
     "Faults": {"_source", "_places"},
     "Engine": {
-        "_faults", "digest", "pd_role", "pd_expect", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
+        "_faults", "digest", "pair", "_born", "_arrival", "_handlers", "_spec_counters", "_transfer_counters", "_response_counter",
     },
     "LifeCycle": {"_counters", "_digest"},
     "Gateway": {"_counters"},
     "JitLedger": {"_counters"},
+    "JitIncidents": {"grace_seconds", "_counters", "_life"},
     "Probes": {"_counters"},
     "Counters": {"_families"},
     "Folds": {"_open"},
     "RequestSet": {"_seen", "_digest"},
-    "PdEvidence": {"_digest"},
+    "PdEvidence": {"_digest", "changed"},
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "Log": {"streams", "_written", "_framing", "_past"},
     "LogStream": {

@@ -13,7 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from exporter.exposition import Snapshot, SnapshotCollector
 from exporter.source import Source
-from exporter.web import landing_page, make_app
+from exporter.status import Engines, View
+from exporter.web import make_app
 
 from .conftest import READY, YEAR, line, logo, parsed
 
@@ -38,10 +39,16 @@ def ready() -> Readiness:
 
 
 @pytest.fixture
-def registry() -> CollectorRegistry:
-    """The metrics of an engine that serves."""
-    source = Source("engine", year=YEAR)
-    source.feed(f"{logo()}\n{line('GPU KV cache size: 640 tokens')}\n{READY}\n".encode())
+def source() -> Source:
+    """An engine that serves."""
+    found = Source("engine", year=YEAR)
+    found.feed(f"{logo()}\n{line('GPU KV cache size: 640 tokens')}\n{READY}\n".encode())
+    return found
+
+
+@pytest.fixture
+def registry(source: Source) -> CollectorRegistry:
+    """Its metrics."""
     found = CollectorRegistry()
     found.register(SnapshotCollector(lambda: Snapshot([*source.snapshots(None)])))
     return found
@@ -72,9 +79,14 @@ class Client:
 
 
 @pytest.fixture
-def client(registry: CollectorRegistry, ready: Readiness) -> Client:
+def client(registry: CollectorRegistry, ready: Readiness, source: Source) -> Client:
     """A client of the application."""
-    return Client(make_app(registry, ready, lambda: "", telemetry_path="/metrics", sources=lambda: ["engine"]))
+    return Client(make_app(registry, ready, lambda: "", telemetry_path="/metrics", look=lambda view: view(source, 0.0)))
+
+
+def nothing(view: object) -> list[dict[str, object]]:
+    """What there is to see of no source."""
+    return []
 
 
 # -- /metrics ----------------------------------------------------------------------------------------------------------
@@ -213,7 +225,7 @@ def test_known_path_with_a_slash_is_404_too(client: Client, path: str) -> None:
 def test_reload_says_why_it_was_none(registry: CollectorRegistry) -> None:
     """500, so that a script sees it; a GET is refused, since a link must not change anything."""
     answers = ["", "inferlog.yaml:1:1: the file is empty"]
-    client = Client(make_app(registry, lambda: True, lambda: answers.pop(0), telemetry_path="/metrics", sources=list))
+    client = Client(make_app(registry, lambda: True, lambda: answers.pop(0), telemetry_path="/metrics", look=nothing))
 
     assert 405 == client.get("/-/reload").status_code
     good, bad = (client.request("POST", "/-/reload") for _ in range(2))
@@ -247,7 +259,7 @@ def test_landing_page_has_links_and_sources(client: Client) -> None:
     response = client.get("/")
 
     assert response.headers["content-type"].startswith("text/html")
-    for part in ("inferlog", 'href="/metrics"', 'href="/-/healthy"', 'href="/-/ready"', "<li>engine</li>"):
+    for part in ("inferlog", 'href="/metrics"', 'href="/-/healthy"', 'href="/-/ready"', "<h2>engine "):
         assert part in response.text
 
 
@@ -259,9 +271,14 @@ def test_links_of_the_landing_page_lead_somewhere(client: Client) -> None:
     assert {200} == {client.get(link).status_code for link in links}
 
 
-def test_landing_page_escapes_names() -> None:
+def test_landing_page_escapes_names(registry: CollectorRegistry) -> None:
     """A name is text, never markup."""
-    page = landing_page('/m"><b>', ["<script>alert(1)</script>", "a&b", '"'])
+    names = ["<script>alert(1)</script>", "a&b", '"']
+
+    def look(view: View) -> Engines:
+        return [engine for name in names for engine in view(Source(name, year=YEAR), 0.0)]
+
+    page = Client(make_app(registry, lambda: True, lambda: "", telemetry_path='/m"><b>', look=look)).get("/").text
 
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -271,7 +288,7 @@ def test_landing_page_escapes_names() -> None:
 
 def test_telemetry_path_moves_the_metrics(registry: CollectorRegistry) -> None:
     """The old path is unknown then, and the landing page links the new one."""
-    client = Client(make_app(registry, lambda: True, lambda: "", telemetry_path="/inferlog/metrics", sources=list))
+    client = Client(make_app(registry, lambda: True, lambda: "", telemetry_path="/inferlog/metrics", look=nothing))
 
     assert 200 == client.get("/inferlog/metrics").status_code
     assert 404 == client.get("/metrics").status_code

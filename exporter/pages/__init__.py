@@ -1,0 +1,47 @@
+"""The status page: rendered here, nothing is loaded from elsewhere."""
+
+import time
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from exporter.version import VERSION
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def status_page(engines: list[dict[str, Any]], *, reading: bool, telemetry_path: str) -> str:
+    """Engines as `exporter.status.page` tells of them."""
+    return _template().render(engines=engines, reading=reading, telemetry_path=telemetry_path, version=VERSION)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("exporter", "pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"span": span, "moment": moment, "number": number}
+    return environment.get_template("status.html")
+
+
+def span(seconds: float | None) -> str:
+    """`4 s`, `12 min 5 s`, `3 h 2 min`, `2 d 4 h`."""
+    if seconds is None:
+        return "unknown"
+    whole = int(seconds)
+    for size, unit, smaller, small_unit in ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + (f" {rest} {small_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def moment(epoch: float | None) -> str:
+    """In UTC."""
+    return "unknown" if epoch is None else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(epoch))
+
+
+def number(value: float) -> str:
+    """Whole numbers with separators, others with three digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
