@@ -345,12 +345,8 @@ class TestFromFlags:
             source_defaults={"pd_role": "prefill", "pd_expect": "mixed", "start_at": "end", "name": None},
         )
 
-        assert config.web.model_dump() == {
-            "listen_address": ":1",
-            "telemetry_path": "/t",
-            "config_file": "web.yml",
-            "enable_lifecycle": True,
-        }
+        web = {"listen_address": ":1", "telemetry_path": "/t", "config_file": "web.yml", "enable_lifecycle": True}
+        assert config.web.model_dump() == web
         assert config.log.model_dump() == {"level": "error", "format": "logfmt"}
         assert config.state_file == "flag.state"
         assert config.sources[:2] == base.sources
