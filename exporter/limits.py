@@ -7,8 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-MOST_CONNECTIONS = 32
-"""Those of a few scrapers and of a person's browser, and as many again."""
+MOST_CONNECTIONS = 128
+"""Those of a few scrapers and of a person's browser many times over: so many must come before one that has yet to speak is cut."""
+
+MOST_TLS_CONNECTIONS = 32
+"""Each takes a third of a MiB."""
 
 LONGEST_SECONDS = 10.0
 """How long a connection may take from its begin, or from its last answer, to be answered, and to have read that: a scrape's usual patience."""
@@ -52,7 +55,7 @@ class Listener(socket.socket):
     here, below TLS, for a handshake may be as slow as a request. What is cut is shut down: who reads or writes it sees that.
     """
 
-    def __init__(self, listening: socket.socket, most: int = MOST_CONNECTIONS, longest: float = LONGEST_SECONDS) -> None:
+    def __init__(self, listening: socket.socket, most: int, longest: float = LONGEST_SECONDS) -> None:
         super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
         self._most, self._longest = most, longest
         self._open: dict[Peer, _Connection] = {}

@@ -19,7 +19,7 @@ from exporter.checkpoint import StateFile
 from exporter.config import Config, ConfigError, parse_listen_address
 from exporter.daemon import Daemon
 from exporter.exposition import SnapshotCollector
-from exporter.limits import ACCEPTED_IN_ONE_GO, MOST_HEADER_BYTES, Listener
+from exporter.limits import ACCEPTED_IN_ONE_GO, MOST_CONNECTIONS, MOST_HEADER_BYTES, MOST_TLS_CONNECTIONS, Listener
 from exporter.own_log import set_up_logging
 from exporter.version import VERSION
 from exporter.web import make_app
@@ -36,8 +36,8 @@ class ListenError(Exception):
     """The address to listen on cannot be had."""
 
 
-def listen(address: str) -> Listener:
-    """A listening socket on `HOST:PORT`; all interfaces, IPv4 and IPv6, without a host. Raises ListenError."""
+def listen(address: str, most: int = MOST_CONNECTIONS) -> Listener:
+    """A listening socket on `HOST:PORT` for `most` connections; all interfaces, IPv4 and IPv6, without a host. Raises ListenError."""
     host, port = parse_listen_address(address)
     try:
         if host:
@@ -51,7 +51,7 @@ def listen(address: str) -> Listener:
         raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error
     # Accepted sockets inherit it; asyncio sets it only on sockets it made itself. Without, a scrape waits 40 ms for an ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Listener(listener)
+    return Listener(listener, most)
 
 
 class _QuietServer(uvicorn.Server):
@@ -88,7 +88,8 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
     set_up_logging(config.log.level, config.log.format)
     web_config = WebConfigFile(config.web.config_file) if config.web.config_file else None
     tls = web_config.context() if web_config else None
-    with listen(config.web.listen_address) as listener, _state_file(config.state_file) as state_file:
+    most = MOST_TLS_CONNECTIONS if tls else MOST_CONNECTIONS
+    with listen(config.web.listen_address, most) as listener, _state_file(config.state_file) as state_file:
         daemon = Daemon(config, state_file)
         reload = Reload(daemon, config, reread)
         registry = CollectorRegistry()
