@@ -1,10 +1,12 @@
 """The state file: what every scrape has shown is in it, so that no restart can show less."""
 
+import errno
 import fcntl
 import hashlib
 import json
 import logging
 import os
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +19,8 @@ SCHEMA = 2
 """Raised when a state of the version before can no longer be read."""
 
 _DAMAGED = "damaged"
+
+_US = (0, os.geteuid())
 
 
 class StateInUseError(Exception):
@@ -40,6 +44,7 @@ class StateFile:
         self._failing = False
         self._synced = False
         self._lock = self._take_lock()
+        self._look_at_directory()
 
     def _take_lock(self) -> int | None:
         try:
@@ -57,10 +62,21 @@ class StateFile:
             logger.warning("%s: cannot be locked against a second inferlog: %s", self.path, error.strerror)
         return lock
 
+    def _look_at_directory(self) -> None:
+        """Who else may write there may replace the file. To be said and not refused: Kubernetes makes an emptyDir with mode 0777."""
+        try:
+            status = self.path.parent.stat()
+        except OSError:
+            return  # said when it is written
+        if status.st_uid not in _US:
+            logger.warning("%s: belongs to user %s, who may replace the state file", self.path.parent, status.st_uid)
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            logger.warning("%s: everybody may write there, and replace the state file", self.path.parent)
+
     def load(self) -> dict[str, Any]:
         """The saved state of each source; nothing when there is no file, or when it had to be kept aside."""
         try:
-            saved = _parse(self.path.read_bytes())
+            saved = _parse(_read(self.path))
         except FileNotFoundError:
             return {}
         except _UnusableError as error:
@@ -139,6 +155,23 @@ class StateFile:
         if not self._failing:
             self._failing = True
             logger.error("%s: cannot be written (%s): what is counted now will be counted again after a restart", self.path, error.strerror)
+
+
+def _read(path: Path) -> bytes:
+    """A file that we wrote: not a link, a FIFO or another user's. Raises _UnusableError."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _UnusableError("a link") from None
+        raise
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise _UnusableError("not a regular file")
+        if status.st_uid not in _US:
+            raise _UnusableError(f"it belongs to user {status.st_uid}")
+        return opened.read()
 
 
 def _parse(data: bytes) -> dict[str, Any]:

@@ -71,6 +71,15 @@ def main() -> None:
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
 @click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
 @click.option(
+    "--web.config.file",
+    "web_config_file",
+    type=click.Path(path_type=Path),
+    help="Web configuration file of the Prometheus exporters: TLS, basic authentication, headers, rate limit.",
+)
+@click.option(
+    "--web.enable-lifecycle", "enable_lifecycle", is_flag=True, default=None, help="Let POST /-/reload read the configuration again."
+)
+@click.option(
     "--state-file", type=click.Path(path_type=Path), help="Where to keep what was read and counted; without, a restart reads anew."
 )
 @click.option("--log.level", "log_level", help="debug, info (default), warning or error.")
@@ -86,6 +95,8 @@ def run(
     warmup_grace: float | None,
     listen_address: str | None,
     telemetry_path: str | None,
+    web_config_file: Path | None,
+    enable_lifecycle: bool | None,
     state_file: Path | None,
     log_level: str | None,
     log_format: str | None,
@@ -109,6 +120,8 @@ def run(
             logs=logs,
             listen_address=listen_address,
             telemetry_path=telemetry_path,
+            web_config_file=web_config_file,
+            enable_lifecycle=enable_lifecycle,
             state_file=state_file,
             log_level=log_level,
             log_format=log_format,

@@ -38,6 +38,7 @@ __all__ = (
     "Config",
     "ConfigError",
     "LogConfig",
+    "Section",
     "SourceConfig",
     "WebConfig",
     "from_flags",
@@ -154,7 +155,9 @@ LogPath = Annotated[str, AfterValidator(_log_path)]
 LabelName = Annotated[str, AfterValidator(_label_name)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A mapping of which all keys are known; a key without a value keeps its default."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
@@ -165,21 +168,23 @@ class _Section(BaseModel):
         return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
 
 
-class WebConfig(_Section):
+class WebConfig(Section):
     """Where /metrics is served."""
 
     listen_address: Annotated[str, AfterValidator(_listen_address)] = ":19877"
     telemetry_path: Annotated[str, AfterValidator(_telemetry_path)] = "/metrics"
+    config_file: Annotated[str, AfterValidator(_path)] | None = None
+    enable_lifecycle: bool = False
 
 
-class LogConfig(_Section):
+class LogConfig(Section):
     """The exporter's own log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["logfmt", "json"] = "logfmt"
 
 
-class SourceConfig(_Section):
+class SourceConfig(Section):
     """One source: the log files of one engine, or of many under kubelet's directories."""
 
     name: Annotated[str, AfterValidator(_source_name)] = ""
@@ -210,12 +215,13 @@ class SourceConfig(_Section):
         return copy
 
 
-class Config(_Section):
+class Config(Section):
     """The whole configuration."""
 
     web: WebConfig = WebConfig()
     log: LogConfig = LogConfig()
     state_file: Annotated[str, AfterValidator(_path)] | None = None
+    log_roots: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
     rdma_sysfs_root: Annotated[str, AfterValidator(_path)] | None = None
     sources: Annotated[tuple[SourceConfig, ...], AfterValidator(_some)] = Field(default=(), validate_default=True)
 
@@ -244,6 +250,8 @@ def from_flags(
     logs: Sequence[str],
     listen_address: str | None = None,
     telemetry_path: str | None = None,
+    web_config_file: str | os.PathLike[str] | None = None,
+    enable_lifecycle: bool | None = None,
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
@@ -264,7 +272,12 @@ def from_flags(
     # Without what is not set: a name that was not given stays one that was not given.
     raw: dict[str, Any] = base.model_dump(exclude_unset=True) if base else {}
     known = len(raw.get("sources", ()))
-    web = {"listen_address": listen_address, "telemetry_path": telemetry_path}
+    web = {
+        "listen_address": listen_address,
+        "telemetry_path": telemetry_path,
+        "config_file": None if web_config_file is None else os.fspath(web_config_file),
+        "enable_lifecycle": enable_lifecycle,
+    }
     log = {"level": log_level, "format": log_format}
     raw["web"] = raw.get("web", {}) | {key: value for key, value in web.items() if value is not None}
     raw["log"] = raw.get("log", {}) | {key: value for key, value in log.items() if value is not None}
@@ -280,6 +293,8 @@ def from_flags(
 
 def _flag(location: Location, known: int = 0) -> str:
     match location:
+        case ("web", "config_file"):
+            return "--web.config.file"
         case ("web" | "log", *_):
             return f"--{'.'.join(map(str, location)).replace('_', '-')}"
         case ("sources", int(index), "path" | "paths", *_):

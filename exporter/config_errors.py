@@ -31,6 +31,10 @@ EXPECTED = {
     "dict_type": "a mapping",
     "mapping_type": "a mapping",
     "model_type": "a mapping",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
 }
 
 
@@ -79,8 +83,9 @@ def dotted(location: Location) -> str:
 
 def did_you_mean(text: str, valid: Iterable[str]) -> str:
     """Name the valid word nearest to a wrong one, if there is a near one."""
-    near = difflib.get_close_matches(text[:MAX_SHOWN].lower(), list(valid), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    by_lower = {each.lower(): each for each in valid}
+    near = difflib.get_close_matches(text[:MAX_SHOWN].lower(), list(by_lower), n=1)
+    return f"; did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
 def fault_of(error: ErrorDetails, keys: Iterable[str]) -> Fault:

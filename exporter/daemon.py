@@ -102,7 +102,7 @@ class Daemon:
         ]
 
     def _restore(self, states: Mapping[str, Any]) -> None:
-        targets = discover(self._config.sources)
+        targets = discover(self._config.sources, self._config.log_roots)
         now = time.monotonic()
         self._witnesses.restore(states.get(RDMA_STATE, {}))
         self._away = {name: _Away(json.dumps(state), now) for name, state in states.items() if name != RDMA_STATE}
@@ -227,9 +227,10 @@ class Daemon:
         """Take in what globs match now, and drop sources whose files are gone; with another configuration, put it in force."""
         with self._discovering:
             self._discovered_at = time.monotonic()
-            targets = discover((config or self._config).sources)
+            wanted = config or self._config
+            targets = discover(wanted.sources, wanted.log_roots)
             with self._turn():
-                self._config = config or self._config
+                self._config = wanted
                 self._follow(targets, as_configured=config is not None)
             self._watcher.watch(*self._watched())
 

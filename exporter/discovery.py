@@ -26,6 +26,10 @@ _UID = r"(?P<uid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
 _POD_LOG = re.compile(rf"(?:.*/)?(?P<tree>{_NAMESPACE}_{_POD}_{_UID}/{_CONTAINER}/(?P<number>[0-9]{{1,9}})\.log)", re.DOTALL)
 _CONTAINER_LINK = re.compile(rf"(?:.*/)?{_POD}_{_NAMESPACE}_{_CONTAINER}-(?P<uid>[0-9a-f]{{64}})\.log", re.DOTALL)
 
+_NODE_DIRECTORIES = ("pods", "containers")
+_DOCKER_LOGS = "/var/lib/docker/containers"
+"""Where kubelet's links lead on a node with docker."""
+
 _NO_LOG = re.compile(r"\.(?:gz|zst|bz2|xz|lz4|zip|tmp)")
 _LOG_ENDING = re.compile(r"\.(?:log|out|err|txt|json|jsonl)")
 _SHORT_NUMBER = re.compile(r"-[0-9]{1,7}")
@@ -41,6 +45,8 @@ class Target:
     labels: Mapping[str, str]
     paths: tuple[str, ...]
     source: SourceConfig
+    roots: tuple[str, ...] = ()
+    """Directories, links resolved, out of which no link may lead; none is no bound."""
 
 
 class _Container(NamedTuple):
@@ -77,18 +83,21 @@ class _Found(NamedTuple):
     by_glob: bool
 
 
-def discover(sources: Sequence[SourceConfig]) -> list[Target]:
+def discover(sources: Sequence[SourceConfig], log_roots: Sequence[str] = ()) -> list[Target]:
     """The sources that there are now, in the order of the configuration.
 
     A path stands for itself, there or not; a glob for the files that it matches now, so that a source of globs alone
     has no target until there is one. What lies in kubelet's layout becomes one target for each container. A file that
     is reached twice is followed once, by its path rather than by a glob, else by what stands first.
+
+    What a container's log may be is bounded: by kubelet's two directories beside each other, docker's and `log_roots`. All
+    other logs are bounded only where there are `log_roots`.
     """
     taken = {source.name for source in sources}
     files: dict[str, list[_Found]] = {}
     for found in _once([found for source in sources for found in _paths(source)]):
         files.setdefault(_name(found, taken), []).append(found)
-    return [_target(name, found) for name, found in files.items()]
+    return [_target(name, found, log_roots) for name, found in files.items()]
 
 
 def watch_roots(sources: Iterable[SourceConfig]) -> set[str]:
@@ -200,14 +209,24 @@ def _once(found: list[_Found]) -> Iterator[_Found]:
     return (each for each in found if first[each.key] is each)
 
 
-def _target(name: str, found: list[_Found]) -> Target:
+def _target(name: str, found: list[_Found], log_roots: Sequence[str]) -> Target:
     source = found[0].source
     logs = [each.log for each in found]
     labels = dict(source.labels)
     if logs[0] and all(log and log.container == logs[0].container for log in logs):
         labels = logs[0].container._asdict() | labels
         found = _oldest_first(found)
-    return Target(name, labels, tuple(each.path for each in found), source)
+    roots = {*log_roots, *(root for each in found if each.log for root in (*_node_roots(each.path), _DOCKER_LOGS))}
+    return Target(name, labels, tuple(each.path for each in found), source, tuple(sorted(map(os.path.realpath, roots))))
+
+
+def _node_roots(path: str) -> Iterator[str]:
+    """The directories in which kubelet keeps logs, as a log in one of them shows: /var/log/pods and /var/log/containers."""
+    match = _POD_LOG.fullmatch(path)
+    root = os.path.abspath(path[: match.start("tree")] if match else os.path.dirname(path))
+    yield root
+    if os.path.basename(root) in _NODE_DIRECTORIES:
+        yield from (os.path.join(os.path.dirname(root), name) for name in _NODE_DIRECTORIES)
 
 
 def _oldest_first(found: list[_Found]) -> list[_Found]:

@@ -19,7 +19,7 @@ from exporter.merge import Merge
 from exporter.source import Source
 from exporter.source_names import STDIN
 from exporter.state import Freezer, Thawer
-from exporter.tail import Follower, Identity, StdinFollower, identity
+from exporter.tail import Follower, Identity, StdinFollower, files_below, identity
 from exporter.verdict import FailureLimits, PairSettings
 from parsers.events import ContainerStarted
 from parsers.header import NOBODY, Head
@@ -94,20 +94,20 @@ class FollowedSource:
         self._changed = True
         self._own_frozen = (0, 0)
         if state is not None:
-            self._restore(state)
+            self._restore(state, target.roots)
             # Those that are there and not wanted: the configuration has changed while we were away. (Path.exists() may raise.)
             for path in [path for path in self.followers if path not in target.paths and os.path.exists(path)]:  # noqa: PTH110
                 self._let_go(path)
         self.follow(target, as_configured=as_configured and state is None)
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Mapping[str, Any], roots: tuple[str, ...]) -> None:
         """Also files that are there no more: something of them may be left under another name."""
         thawer = Thawer()
         thawer.restore(self, state["followed"])
         thawer.restore(self.source, state["source"])
         for path, file in state["files"].items():
             thawer.restore(self.source.file(path), file["log"])
-            self.followers[path] = Follower(Path(path), state=file["follower"])
+            self.followers[path] = Follower(Path(path), state=file["follower"], files=files_below(roots))
 
     # -- which files ---------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class FollowedSource:
         followed = [each for each in self.followers.values() if isinstance(each, Follower)]
         for path in target.paths:
             if path not in self.followers and not self._is_generation(path, followed):
-                self._take_up(path, start_at)
+                self._take_up(path, start_at, target.roots)
         now = time.monotonic()
         missing = self.followers.keys() - set(target.paths)
         self._missing_since = {path: self._missing_since.get(path, now) for path in missing}
@@ -155,13 +155,13 @@ class FollowedSource:
         follower = self.followers[path]
         return isinstance(follower, Follower) and any(map(follower.knows, self._generations))
 
-    def _take_up(self, path: str, start_at: Literal["beginning", "end"]) -> None:
+    def _take_up(self, path: str, start_at: Literal["beginning", "end"], roots: tuple[str, ...]) -> None:
         """Follow a file, from where it was left if it was followed before."""
         if path == STDIN:
             self.followers[path] = StdinFollower()
             return
         left = self._left.pop(path, None)
-        follower = self.followers[path] = Follower(Path(path), start_at=start_at, state=left)
+        follower = self.followers[path] = Follower(Path(path), start_at=start_at, state=left, files=files_below(roots))
         for name in self.gone if left else ():
             self.gone[name] -= getattr(follower.stats, name)
 

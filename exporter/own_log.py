@@ -4,7 +4,26 @@ import json
 import logging
 import sys
 import time
+from collections import Counter
 from typing import Literal
+
+_OFTEN = 10
+_WINDOW_SECONDS = 60.0
+
+
+class _FewOfEach(logging.Filter):
+    """Lets ten of one message a minute pass: what anybody on the network can cause must not fill the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = 0.0
+        self._seen: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not 0 <= record.created - self._began < _WINDOW_SECONDS:
+            self._began, self._seen = record.created, Counter()
+        self._seen[record.msg] += 1
+        return self._seen[record.msg] <= _OFTEN
 
 
 class _Formatter(logging.Formatter):
@@ -32,4 +51,7 @@ def set_up_logging(level: str, style: Literal["logfmt", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        logger.filters[:] = [_FewOfEach()]

@@ -1,9 +1,11 @@
 """The daemon as a process: sockets, signals, logging, and an orderly end."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,9 +19,11 @@ from exporter.checkpoint import StateFile
 from exporter.config import Config, ConfigError, parse_listen_address
 from exporter.daemon import Daemon
 from exporter.exposition import SnapshotCollector
+from exporter.limits import ACCEPTED_IN_ONE_GO, MOST_CONNECTIONS, MOST_HEADER_BYTES, MOST_TLS_CONNECTIONS, Listener
 from exporter.own_log import set_up_logging
 from exporter.version import VERSION
 from exporter.web import make_app
+from exporter.web_guard import Guard, WebConfigFile
 
 _TICK_SECONDS = 1.0
 _GRACE_SECONDS = 1
@@ -32,8 +36,8 @@ class ListenError(Exception):
     """The address to listen on cannot be had."""
 
 
-def listen(address: str) -> socket.socket:
-    """A listening socket on `HOST:PORT`; all interfaces, IPv4 and IPv6, without a host. Raises ListenError."""
+def listen(address: str, most: int = MOST_CONNECTIONS) -> Listener:
+    """A listening socket on `HOST:PORT` for `most` connections; all interfaces, IPv4 and IPv6, without a host. Raises ListenError."""
     host, port = parse_listen_address(address)
     try:
         if host:
@@ -47,21 +51,22 @@ def listen(address: str) -> socket.socket:
         raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error
     # Accepted sockets inherit it; asyncio sets it only on sockets it made itself. Without, a scrape waits 40 ms for an ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
+    return Listener(listener, most)
 
 
 class _QuietServer(uvicorn.Server):
     """Wakes once a second, for the date in the answers; uvicorn's own loop looks ten times a second whether it should end."""
 
-    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None], each_second: Callable[[], None]) -> None:
         super().__init__(config)
-        self._on_exit = on_exit
+        self._on_exit, self._each_second = on_exit, each_second
         self._ending = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
+            self._each_second()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
 
@@ -78,10 +83,13 @@ class _QuietServer(uvicorn.Server):
 def serve(config: Config, reread: Callable[[], Config]) -> None:
     """Follow and serve until SIGTERM or SIGINT; `reread` gives the configuration anew, or raises ConfigError.
 
-    Raises ListenError and StateInUseError.
+    Raises ConfigError for the web configuration file, ListenError and StateInUseError.
     """
     set_up_logging(config.log.level, config.log.format)
-    with listen(config.web.listen_address) as listener, _state_file(config.state_file) as state_file:
+    web_config = WebConfigFile(config.web.config_file) if config.web.config_file else None
+    tls = web_config.context() if web_config else None
+    most = MOST_TLS_CONNECTIONS if tls else MOST_CONNECTIONS
+    with listen(config.web.listen_address, most) as listener, _state_file(config.state_file) as state_file:
         daemon = Daemon(config, state_file)
         reload = Reload(daemon, config, reread)
         registry = CollectorRegistry()
@@ -91,15 +99,12 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         app = make_app(
             registry,
             lambda: daemon.ready,
-            reload,
+            reload if config.web.enable_lifecycle else None,
             healthy=lambda: daemon.healthy,
             telemetry_path=config.web.telemetry_path,
             look=daemon.look,
         )
-        server = _QuietServer(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS),
-            daemon.begin_to_stop,
-        )
+        server = _QuietServer(_uvicorn_config(Guard(app, listener, web_config), tls), daemon.begin_to_stop, listener.cut_the_slow)
 
         def end(number: int, frame: FrameType | None) -> None:
             server.should_exit = True
@@ -112,13 +117,35 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         # uvicorn has handlers of its own while it runs, and raises the signal once more when it has ended.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        logger.info("inferlog %s listens on %s, sources: %s", VERSION, listener.getsockname()[:2], len(config.sources))
+        scheme = "https" if tls else "http"
+        logger.info("inferlog %s listens on %s (%s), sources: %s", VERSION, listener.getsockname()[:2], scheme, len(config.sources))
         daemon.start()
+        gc.freeze()  # what is there now stays: no later collection need look at it
         try:
             server.run(sockets=[listener])
         finally:
             daemon.stop()
     logger.info("stopped")
+
+
+def _uvicorn_config(guard: Guard, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    config = uvicorn.Config(
+        guard,
+        loop="asyncio",  # others accept connections by themselves, past the listener's limits
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=ACCEPTED_IN_ONE_GO,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    config.load()
+    config.ssl = tls
+    return config
 
 
 @contextmanager
@@ -147,7 +174,7 @@ class Reload:
                 config = self._reread()
             except ConfigError as error:
                 return self._daemon.reload_failed(str(error))
-            for key in ("web", "state_file"):
+            for key in ("web", "state_file", "log_roots"):
                 if getattr(config, key) != getattr(self._config, key):
                     logger.warning("%s: a change takes a restart", key)
             set_up_logging(config.log.level, config.log.format)

@@ -31,7 +31,7 @@ class _Named:
 def make_app(
     registry: CollectorRegistry,
     ready: Callable[[], bool],
-    reload: Callable[[], str],
+    reload: Callable[[], str] | None,
     *,
     healthy: Callable[[], bool] = lambda: True,
     telemetry_path: str,
@@ -39,8 +39,8 @@ def make_app(
 ) -> FastAPI:
     """The application. `/metrics` answers 503 until `ready`: half a history would look like a counter that fell.
 
-    `reload` reads the configuration again and says why it could not, `healthy` whether the logs are still read,
-    `look` gives what a view makes of the sources.
+    `reload` reads the configuration again and says why it could not, None when it may not be asked to; `healthy` whether the
+    logs are still read; `look` gives what a view makes of the sources.
     """
     app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
@@ -67,6 +67,8 @@ def make_app(
 
     @app.post("/-/reload")
     def reload_configuration() -> Response:
+        if reload is None:
+            return PlainTextResponse("not allowed: start with --web.enable-lifecycle, or send SIGHUP\n", 403)
         reason = reload()
         return PlainTextResponse(
             f"configuration not reloaded: {reason}\n" if reason else "configuration reloaded\n", 500 if reason else 200

@@ -337,13 +337,16 @@ class TestFromFlags:
             logs=["decode-0.log"],
             listen_address=":1",
             telemetry_path="/t",
+            web_config_file="web.yml",
+            enable_lifecycle=True,
             log_level="error",
             log_format="logfmt",
             state_file=Path("flag.state"),
             source_defaults={"pd_role": "prefill", "pd_expect": "mixed", "start_at": "end", "name": None},
         )
 
-        assert config.web.model_dump() == {"listen_address": ":1", "telemetry_path": "/t"}
+        web = {"listen_address": ":1", "telemetry_path": "/t", "config_file": "web.yml", "enable_lifecycle": True}
+        assert config.web.model_dump() == web
         assert config.log.model_dump() == {"level": "error", "format": "logfmt"}
         assert config.state_file == "flag.state"
         assert config.sources[:2] == base.sources

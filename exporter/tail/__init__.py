@@ -1,6 +1,7 @@
 """Follow logs: read what is appended to them, through every kind of rotation, and wake when there is more."""
 
 from exporter.tail._bookmark import Identity
+from exporter.tail._files import files_below
 from exporter.tail._log_file import identity
 from exporter.tail._siblings import ROTATED
 from exporter.tail.chunk import Chunk, FollowerStats
@@ -20,5 +21,6 @@ __all__ = (
     "Watcher",
     "appearances",
     "auto",
+    "files_below",
     "identity",
 )

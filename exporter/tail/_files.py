@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import stat
 import time
@@ -28,7 +30,9 @@ class _Listed(NamedTuple):
 class Files:
     """The calls to the real file system; each raises OSError as the system does."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: tuple[str, ...] = ()) -> None:
+        """With `roots`, real directories, only files that lie below one of them are opened, wherever links lead."""
+        self._roots = tuple(os.path.join(root, "") for root in roots)
         self._listed: dict[str, _Listed] = {}
 
     stat = staticmethod(os.stat)
@@ -43,7 +47,21 @@ class Files:
     def open(self, path: str) -> int:
         """A descriptor to read from."""
         # O_NONBLOCK: opening a FIFO that took the log's place must not wait for its writer.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        if not self._roots:
+            return os.open(path, flags)
+        # O_PATH holds what is there and does nothing to it. The kernel tells where that really is, and it is this very file
+        # that is opened: nobody can put another, or a link to it, in its place in between.
+        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            itself = f"/proc/self/fd/{held}"
+            if not os.readlink(itself).startswith(self._roots):
+                raise OSError(errno.EPERM, "leads out of the log directories", path)
+            if not stat.S_ISREG(os.fstat(held).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            return os.open(itself, flags)
+        finally:
+            os.close(held)
 
     def regular(self, directory: str, prefixes: Collection[str], wanted: Callable[[str], bool]) -> dict[str, os.stat_result]:
         """The regular files of a directory, links not among them, whose names begin so and are wanted: path to status."""
@@ -85,3 +103,9 @@ class Files:
 
 
 REAL = Files()
+
+
+@functools.cache
+def files_below(roots: tuple[str, ...]) -> Files:
+    """One for each set of roots: what is remembered of a directory serves all logs in it."""
+    return Files(roots) if roots else REAL

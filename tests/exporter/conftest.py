@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -187,14 +187,16 @@ def inferlog(*arguments: str, **settings: Any) -> "subprocess.CompletedProcess[b
 
 
 class Running:
-    """An `inferlog run` of its own."""
+    """An `inferlog run` of its own, behind another command if one is given."""
 
-    def __init__(self, folder: Path, port: int, *arguments: str, stdin: int | None = subprocess.DEVNULL) -> None:
+    def __init__(
+        self, folder: Path, port: int, *arguments: str, stdin: int | None = subprocess.DEVNULL, prefix: Sequence[str] = ()
+    ) -> None:
         self.port = port
         self.errors = folder / f"stderr-{port}"
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "exporter", "run", "--web.listen-address", f"127.0.0.1:{port}", *arguments],
+                [*prefix, sys.executable, "-m", "exporter", "run", "--web.listen-address", f"127.0.0.1:{port}", *arguments],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -74,6 +74,12 @@ class TestGlob:
         assert (target.name, target.labels) == ("engine", {})
         assert target.paths == (f"{tmp_path}/a.log", f"{tmp_path}/b.log")
 
+    def test_may_lead_anywhere_unless_there_are_roots(self, tmp_path: Path) -> None:
+        """A log of one's own may be a link."""
+        write(tmp_path / "a.log")
+        assert [()] == [target.roots for target in found(tmp_path / "*.log")]
+        assert [(str(tmp_path),)] == [target.roots for target in discover(sources(tmp_path / "*.log"), [str(tmp_path)])]
+
     def test_is_expanded_at_each_call(self, tmp_path: Path) -> None:
         """Files come and go; without any there is no source yet."""
         pattern = sources(tmp_path / "later" / "*.log")
@@ -162,6 +168,15 @@ class TestOnce:
 
 
 class TestPods:
+    def test_are_bounded_by_the_log_directories(self, node: Node) -> None:
+        """Kubelet's two, docker's and the configured ones, links resolved; by whichever glob they were found."""
+        link = node.root.parent / "mounted"
+        link.symlink_to(node.root)
+        node.link(node.log())
+        for pattern in (node.pods, node.containers, f"{link}/pods/*/*/*.log"):
+            (target,) = discover(sources(pattern), ["/mnt/docker"])
+            assert set(target.roots) == {f"{node.root}/pods", f"{node.root}/containers", "/var/lib/docker/containers", "/mnt/docker"}
+
     def test_each_container_is_a_source(self, node: Node) -> None:
         """Named and labelled by namespace, pod and container; never by uid or number."""
         paths = [node.log(), node.log(container="router"), node.log("prefill.v1-x")]
@@ -214,7 +229,7 @@ class TestPods:
         path = node.log()
         (target,) = found(path, name="mine")
         assert (target.name, target.labels["pod"], target.paths) == ("mine", "decode-0", (path,))
-        assert found(path) == [Target("llm_decode-0_vllm", target.labels, (path,), *sources(path))]
+        assert found(path) == [Target("llm_decode-0_vllm", target.labels, (path,), *sources(path), target.roots)]
 
     def test_knows_the_layout_by_its_shape(self, tmp_path: Path) -> None:
         """Wherever it is mounted, and only with a uid: other directories have underscores too."""

@@ -271,7 +271,7 @@ def test_the_daemon_asks_and_says_whether_it_was_answered(run: Callable[..., Run
 
     engine.says(preempted=4)
     write(engine.url)
-    daemon = run("--config", str(config), "--state-file", str(tmp_path / "state.json")).wait_ready()
+    daemon = run("--config", str(config), "--state-file", str(tmp_path / "state.json"), "--web.enable-lifecycle").wait_ready()
     daemon.wait_value(1, "inferlog_engine_metrics_up", source="a")
     daemon.wait_value(4, "inferlog_requests_preempted_total", source="a")
     assert 0 == daemon.value("inferlog_engine_metrics_failures_total", reason="auth")

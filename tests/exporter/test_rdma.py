@@ -263,7 +263,7 @@ def test_the_counters_go_on_after_a_kill(run: Callable[..., Running], tmp_path: 
     sysfs.mlx5(received=1000)
     (tmp_path / "a.log").write_text(f"{logo()}\n{core()}\n{READY}\n")
     (tmp_path / "inferlog.yaml").write_text("rdma_sysfs_root: sys\nsources: [{name: a, path: a.log}]")
-    arguments = ("--config", str(tmp_path / "inferlog.yaml"), "--state-file", str(tmp_path / "state.json"))
+    arguments = ("--config", str(tmp_path / "inferlog.yaml"), "--state-file", str(tmp_path / "state.json"), "--web.enable-lifecycle")
     daemon = run(*arguments).wait_ready()
     daemon.wait_value(1, "inferlog_rdma_readable", device="mlx5_0")
     assert 0 == daemon.value("inferlog_rdma_bytes_total", direction="receive")

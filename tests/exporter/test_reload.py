@@ -32,7 +32,7 @@ class Configured:
         for name in ("a", "b"):
             (folder / f"{name}.log").write_text(BOOT)
         self.write("sources: [{name: a, path: a.log}]")
-        self.daemon = run("--config", str(self.file), "--state-file", str(folder / "state.json")).wait_ready()
+        self.daemon = run("--config", str(self.file), "--state-file", str(folder / "state.json"), "--web.enable-lifecycle").wait_ready()
 
     def write(self, text: str) -> None:
         """Change the configuration file."""
@@ -125,6 +125,13 @@ def test_what_takes_a_restart_is_said(configured: Configured) -> None:
     configured.write("web: {telemetry_path: /m}\nstate_file: other.json\nsources: [{name: a, path: a.log}]")
     assert 200 == post(configured.daemon)[0]
     assert "web: a change takes a restart" in configured.daemon.errors.read_text()
+
+
+def test_reload_by_http_is_off_unless_it_is_asked_for(run: Start, tmp_path: Path) -> None:
+    """Whoever reaches the port may read, and no more. SIGHUP stays."""
+    (tmp_path / "a.log").write_text(BOOT)
+    daemon = run("--log", str(tmp_path / "a.log")).wait_ready()
+    assert 403 == post(daemon)[0]
 
 
 def test_reload_takes_only_post(configured: Configured) -> None:

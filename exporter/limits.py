@@ -1,0 +1,108 @@
+"""How much of us anybody who can reach the port may take: connections, their time, the bytes of a request."""
+
+import gc
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+MOST_CONNECTIONS = 128
+"""Those of a few scrapers and of a person's browser many times over: so many must come before one that has yet to speak is cut."""
+
+MOST_TLS_CONNECTIONS = 32
+"""Each takes a third of a MiB."""
+
+LONGEST_SECONDS = 10.0
+"""How long a connection may take from its begin, or from its last answer, to be answered, and to have read that: a scrape's usual patience."""
+
+MOST_HEADER_BYTES = 16 * 1024
+MOST_BODY_BYTES = 64 * 1024
+"""No request needs a body."""
+
+BACKLOG = 1024
+"""Connections that the kernel keeps for us."""
+
+ACCEPTED_IN_ONE_GO = 4
+"""So few that what they say is looked at before as many come that they are cut."""
+
+_COLLECTED_AFTER = 32
+"""A TLS handshake that fails leaves a cycle of a third of a MiB (Python 3.11.7), and our collector is set to be seldom."""
+
+Peer = tuple[str, int]
+
+
+class _Connection(socket.socket):
+    """An accepted connection, which tells when it is closed."""
+
+    def __init__(self, accepted: socket.socket, on_close: Callable[["_Connection"], None]) -> None:
+        super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+        self.peer: Peer = self.getpeername()[:2]
+        self.since = time.monotonic()
+        self.being_answered = False
+        self._on_close = on_close
+
+    def close(self) -> None:
+        self._on_close(self)
+        super().close()
+
+
+class Listener(socket.socket):
+    """A listening socket of which so many connections are open at the most, and none stands still for long.
+
+    One too many takes the place of that which waits for longest to be let in, rather than being refused: who opens
+    thousands and says nothing displaces only his own, and a scrape, over in milliseconds, gets through. They are counted
+    here, below TLS, for a handshake may be as slow as a request. What is cut is shut down: who reads or writes it sees that.
+    """
+
+    def __init__(self, listening: socket.socket, most: int, longest: float = LONGEST_SECONDS) -> None:
+        super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
+        self._most, self._longest = most, longest
+        self._open: dict[Peer, _Connection] = {}
+        self._accepted = 0
+
+    def listen(self, backlog: int = BACKLOG, /) -> None:
+        # asyncio takes one number for this and for how many it accepts in one go.
+        super().listen(BACKLOG)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        while True:
+            accepted, address = super().accept()
+            try:
+                connection = _Connection(accepted, self._forget)
+            except OSError:  # gone again
+                accepted.close()
+                continue
+            self._open[connection.peer] = connection
+            if len(self._open) > self._most:
+                waiting = (each for each in self._open.values() if not each.being_answered)
+                self._cut(min(waiting, key=lambda each: each.since))
+            self._accepted += 1
+            if self._accepted % _COLLECTED_AFTER == 0:
+                gc.collect()
+            return connection, address
+
+    def answering(self, peer: Peer | None) -> None:
+        """A request is complete and allowed: this one is not cut for another."""
+        if peer and (connection := self._open.get(peer)):
+            connection.being_answered = True
+
+    def answered(self, peer: Peer | None) -> None:
+        """Its answer is on its way: the time begins anew."""
+        if peer and (connection := self._open.get(peer)):
+            connection.being_answered, connection.since = False, time.monotonic()
+
+    def cut_the_slow(self) -> None:
+        """Cut those that take too long; to be called now and then."""
+        now = time.monotonic()
+        for connection in [each for each in self._open.values() if now - each.since > self._longest]:
+            self._cut(connection)
+
+    def _cut(self, connection: _Connection) -> None:
+        self._forget(connection)
+        with suppress(OSError):  # closed by its peer
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def _forget(self, connection: _Connection) -> None:
+        if self._open.get(connection.peer) is connection:
+            del self._open[connection.peer]
