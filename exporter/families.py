@@ -275,12 +275,15 @@ FAMILIES: dict[str, Family] = {
     "engine_metrics_failures_total": Family(
         "counter", ("reason",), "Requests for the engine's own metrics that came to nothing.", common=("source",)
     ),
-    "log_lines_total": _counter("level", "Physical lines read, by level of their header."),
+    "log_lines_total": _counter("level", "Lines read, by level of their header; of records glued into one line each counts."),
     "unrecognised_lines_total": _counter(
         "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."
     ),
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
+    "unseparated_lines_total": _counter(
+        "", "Lines of containers of one log beyond the 64 that are told apart: an engine among them is not seen."
+    ),
     "source_up": _source("gauge", "1 when the log is open."),
     "source_faults_total": _source("counter", "Reads and events that ended in a fault of this exporter: a bug, please report it."),
     "series_dropped_total": _source("counter", "Series that were left out because a family of the source had 1,000 already."),

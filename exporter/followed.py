@@ -92,7 +92,7 @@ class FollowedSource:
         self._frozen: str | None = None
         self._frozen_files: dict[str, str] = {}
         self._changed = True
-        self._faults_frozen = 0
+        self._own_frozen = (0, 0)
         if state is not None:
             self._restore(state)
             # Those that are there and not wanted: the configuration has changed while we were away. (Path.exists() may raise.)
@@ -295,10 +295,11 @@ class FollowedSource:
         """The state as JSON text, None for a source that has standard input: what came that way cannot be read again."""
         if STDIN in self.followers:
             return None
-        if self._changed or self._faults_frozen != self.source.faults.count:
+        own = self.source.faults.count, self.source.names_given
+        if self._changed or self._own_frozen != own:
             try:
                 self._frozen = self._freeze()
-                self._changed, self._faults_frozen = False, self.source.faults.count
+                self._changed, self._own_frozen = False, own
             except Exception as error:  # noqa: BLE001 - an older state is better than no answer
                 self.source.faults.note(error)
         return self._frozen

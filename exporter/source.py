@@ -243,10 +243,17 @@ class Source:
             if not suffix:
                 yield from self.engines[container].samples(self.clock, now, self.log_time(now))
 
+    @property
+    def names_given(self) -> int:
+        """How many engines have a name: one that was shown must be saved."""
+        return len(self._names)
+
     def _name_engines(self) -> None:
         """The only engine needs no suffix."""
         seen = [container for container, engine in self.engines.items() if engine.seen]
         new = [container for container in self._runtimes if container not in self._names] or [each for each in seen if not self._names]
+        if "" in new and len(self._runtimes) > 1 and not self.engines[""].life.started:
+            new.remove("")  # lines of the others that lost their prefix
         alone = not self._names and len(new) == 1
         for container in new:
             self._names[container] = "" if alone else container or _BARE

@@ -5,6 +5,8 @@ import re
 from collections.abc import Collection
 from typing import TypeAlias
 
+from parsers.header import LogClock
+
 PARTIAL_LIMIT = 256 * 1024
 """Characters of a line that a runtime delivers in parts; what is longer is cut."""
 
@@ -19,10 +21,11 @@ _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,253} ([\w./
 _COMPOSE = re.compile(r"\[?([A-Za-z0-9][\w.-]{0,62})\]? +\| ", re.ASCII)
 # kubectl logs --prefix: [pod/decode-0/engine] message
 _KUBECTL = re.compile(r"\[pod/([\w.-]{1,253}/[\w.-]{1,63})\] ", re.ASCII)
-# stern: decode-0 engine message. Any two words look so: a header must follow once.
-_STERN = re.compile(r"(?=[a-z0-9.]{1,252}-)([a-z0-9][a-z0-9.-]{0,252}) ([a-z0-9][a-z0-9-]{0,62}) ", re.ASCII)
+# stern: decode-0 engine message, and with -A the namespace before it. Any such words look so: a header must follow once.
+_POD = r"(?=[a-z0-9.]{1,252}-)([a-z0-9][a-z0-9.-]{0,252}) ([a-z0-9][a-z0-9-]{0,62}) "
+_STERN = (re.compile(_POD, re.ASCII), re.compile(rf"([a-z0-9][a-z0-9-]{{0,62}}) {_POD}", re.ASCII))
 _HEADER = re.compile(
-    r"\([A-Za-z][\w-]{0,63}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:"
+    r"\([A-Za-z_][\w:./-]{0,127}(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]{1,63})?\) |[A-Z]{4,8}(?::| +\d\d-\d\d )|\[\d{4}-\d\d-\d\d \d\d:"
     r"|[DIWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[T ]\d\d:",
     re.ASCII,
 )
@@ -31,9 +34,19 @@ _DOCKER_SPACED = '{"log": "'  # a collector wrote the object again
 _DOCKER_STREAM = '\\n","stream":"'
 _DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
 _LONGEST_TIME = 40
+PARTIAL_SECONDS = 10.0
+"""After which a part is none of the next line: its writer died."""
+
 _PODS = 64
 _RAY_MARK = "[repeated "
-_RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\]", re.ASCII)
+_RAY = re.compile(r"\[repeated (\d{1,4})x across cluster\](?: \(Ray deduplicates [^\n]*)?\s*$", re.ASCII)
+# Of a worker of Ray's that has no name yet.
+_NAMELESS = re.compile(r"\(pid=\d{1,9}(?:, ip=[\w.:]{1,63})?\) ", re.ASCII)
+# A prefix that is not the engine's own, at the first place or behind those.
+_RAY_PREFIX = re.compile(
+    r"(?:\([^()\n]{1,160}\) ){0,3}?\((?!APIServer|EngineCore|Worker[ _]|VllmWorker|DPCoordinator)[\w:./ -]{0,128}pid=\d+(?:, ip=[\w.:]{1,63})?\) ",
+    re.ASCII,
+)
 
 
 Framed: TypeAlias = tuple[str | None, str | None, str]
@@ -43,10 +56,14 @@ Framed: TypeAlias = tuple[str | None, str | None, str]
 class Framing:
     """Takes the wrapping off the lines of one file and joins the parts of long lines, for stdout and stderr apart."""
 
+    STATE = ("prefixed",)
+
     def __init__(self, containers: Collection[str] = ()) -> None:
         """`containers` are those that are known at any time: their prefix needs no header behind it."""
-        self.parts: dict[str, str] = {}
-        """By output, lines of which more parts will follow."""
+        self.parts: dict[str, tuple[str, str]] = {}
+        """By output, lines of which more parts will follow, and when the last part came."""
+        self.prefixed = 0
+        """Lines that named a container."""
         self._containers = containers
         self._pods: set[str] = set()
 
@@ -60,16 +77,18 @@ class Framing:
         if found := _CRI.match(line):
             time, stream, tag = found.groups()
             text = line[found.end() :]
-            return (text if tag == "F" and not self.parts else self._joined(stream, text, last=tag == "F")), time, ""
+            return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
         if line.startswith((_DOCKER, _DOCKER_SPACED)):
             return self._docker(line)
+        if line.startswith("(pid=") and (found := _NAMELESS.match(line)):
+            return line[found.end() :], None, ""
         if found := _TIMESTAMPS.match(line):
             return line[found.end() :], found[1], ""
         found = _COMPOSE.match(line) if " | " in line else None
         found = found or _KUBECTL.match(line) or _SYSLOG.match(line)
-        if found:
-            return line[found.end() :], None, found[1]
-        return self._stern(line)
+        framed = (line[found.end() :], None, found[1]) if found else self._stern(line)
+        self.prefixed += framed is not None
+        return framed
 
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
@@ -85,31 +104,46 @@ class Framing:
             return None
         if not (isinstance(text, str) and isinstance(stream, str) and isinstance(time, str)):
             return None
-        return self._joined(stream, text.rstrip("\n"), last=text.endswith("\n")), time, ""
+        return self._joined(stream, text.rstrip("\n"), time, last=text.endswith("\n")), time, ""
 
     def _stern(self, line: str) -> Framed | None:
-        found = _STERN.match(line)
-        if not found:
-            return None
-        container = f"{found[1]}/{found[2]}"
-        if container not in self._pods and container not in self._containers:
-            if not _HEADER.match(line, found.end()):
-                return None
-            if len(self._pods) < _PODS:
-                self._pods.add(container)
-        return line[found.end() :], None, container
+        for shape in _STERN:
+            if (found := shape.match(line)) and self._is_pod(container := "/".join(found.groups()), line, found.end()):
+                return line[found.end() :], None, container
+        return None
 
-    def _joined(self, stream: str, part: str, *, last: bool) -> str | None:
-        whole = self.parts.pop(stream, "") + part
+    def _is_pod(self, container: str, line: str, end: int) -> bool:
+        """Whether these words are known as a pod and its container, or are shown to be by the header behind them."""
+        if container in self._pods or container in self._containers:
+            return True
+        if _HEADER.match(line, end) is None:
+            return False
+        if len(self._pods) < _PODS:
+            self._pods.add(container)
+        return True
+
+    def _joined(self, stream: str, part: str, time: str, *, last: bool) -> str | None:
+        begun, at = self.parts.pop(stream, ("", time))
+        whole = part if _seconds_between(at, time) > PARTIAL_SECONDS else begun + part
         if last:
             return whole
         if len(self.parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
-            self.parts[stream] = whole[:PARTIAL_LIMIT]
+            self.parts[stream] = whole[:PARTIAL_LIMIT], time
         return None
 
 
+def _seconds_between(before: str, after: str) -> float:
+    """0 where one is no time."""
+    clock = LogClock(1)  # the times of runtimes have a year
+    begun, ended = clock.read(before), clock.read(after)
+    return 0.0 if begun is None or ended is None else ended - begun
+
+
 def repetitions(line: str, start: int) -> int:
-    """For how many equal lines of Ray's workers this one stands: `... [repeated 7x across cluster]`, behind `start`."""
+    """For how many equal lines of Ray's workers this one stands: it ends in `[repeated 7x across cluster]`, behind `start`.
+
+    Only a driver of Ray's writes so, with its own prefix before the line: what a user may write is no number of records.
+    """
     at = line.rfind(_RAY_MARK, start)
-    found = _RAY.match(line, at) if at >= 0 else None
+    found = _RAY.match(line, at) if at >= 0 and _RAY_PREFIX.match(line) else None
     return int(found[1]) if found else 1

@@ -17,7 +17,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # The escape byte spelt out (^[) or lost in a paste.
 _BROKEN_COLOUR = re.compile(r"(?:\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
 
-_PREFIXES = r"(?:\(([A-Za-z][\w-]{0,63}+)((?: rank=\d{1,9}+)?(?: pid=\d{1,9}+)?(?:, ip=[\w.:]{1,63}+)?)\) )"
+# (Worker_TP0 pid=4), Ray's (RayWorkerWrapper pid=4, ip=10.0.0.2) and (ServeReplica:app:LLMServer pid=4)
+_PREFIXES = r"(?:\(([A-Za-z_][\w:./-]{0,127}+)((?: rank=\d{1,9}+)?(?: pid=\d{1,9}+)?(?:, ip=[\w.:]{1,63}+)?)\) )"
 _LEVEL = r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
 _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 
@@ -34,7 +35,7 @@ SGLANG_HEADER = re.compile(
 
 # VLLM_LOGGING_PREFIX stands before the process prefix (0.33) or glued to the level (before); grep puts a file name there. No
 # quotes and braces: those are around what somebody sent.
-_PREFIX = r"(?:\([A-Za-z][\w-]*+[^()\n]{0,80}\) )"
+_PREFIX = r"(?:\([A-Za-z_][\w:./-]*+[^()\n]{0,80}\) )"
 _BEFORE_HEADER = re.compile(
     rf"({_PREFIX}*+)[\w.:/@|>()\[\]-]{{1,128}}?(?={_PREFIX}*+(?:DEBUG|INFO|WARNING|ERROR|CRITICAL){_VLLM})", re.ASCII
 )

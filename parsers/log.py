@@ -33,7 +33,7 @@ class Log:
     Lines that name no container are the stream `""`. When an engine speaks there, prefixes are a part of its text.
     """
 
-    STATE = ("known_streams", "known_past", "last_time", "_buffer", "_wrapped")
+    STATE = ("known_streams", "known_past", "last_time", "_buffer", "_framing", "_wrapped")
 
     def __init__(self, year: int, month: int = 12) -> None:
         """`year` and `month` are those of the last line; most headers print no year."""
@@ -107,7 +107,7 @@ class Log:
 
     def counts(self) -> Counts:
         """How many lines there were: by family, and by level or rule."""
-        total = added(self._past, {"cut_lines_total": {"": self._buffer.cut_lines}})
+        total = added(self._past, {"cut_lines_total": {"": self._buffer.cut_lines}, "unseparated_lines_total": {"": 0}})
         for stream in self.streams.values():
             total = added(total, stream.counts())
         return total
@@ -138,7 +138,7 @@ class Log:
             unwrapped += 1
             text, time, container = framed
             if text is not None:
-                runs["" if bare.runtime else container].add(text, time)
+                runs["" if container and bare.is_bare else container].add(text, time)
         return found + self._read_runs(runs), unwrapped
 
     def _read_runs(self, runs: dict[str, "_Run"]) -> list[Found]:
@@ -150,7 +150,8 @@ class Log:
 
     def _read_lines(self, container: str, lines: list[str], times: list[str | None] | None, *, returns: bool) -> list[Found]:
         if container not in self.streams and not self._has_room():
-            self._past = added(self._past, {"log_lines_total": {UNKNOWN_LEVEL: len(lines)}})
+            count = len(lines)
+            self._past = added(self._past, {"log_lines_total": {UNKNOWN_LEVEL: count}, "unseparated_lines_total": {"": count}})
             return []
         stream = self.streams[container]
         before = stream.clock.last

@@ -35,6 +35,7 @@ from parsers.returns import CarriageReturns
 from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
 
 _NESTING_LIMIT = 2
+_TORN_LINES = 8
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
@@ -79,7 +80,6 @@ class LogStream(LibraryLines):
         self._heads: dict[str, Head] = {}
         self._access_prefixes: tuple[str, ...] = ()
         self._explained = False
-        self._nesting = 0
 
     def read(self, lines: list[str], times: list[str | None] | None = None, *, returns: bool) -> list[Found]:
         """The events of lines; `returns` when there may be carriage returns in them.
@@ -98,6 +98,12 @@ class LogStream(LibraryLines):
         self._flush_responses(Head(NOBODY, UNKNOWN_LEVEL, self.clock.last))
         found, self._found = self._found, []
         return found
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether an engine speaks here without a prefix, so that what looks like one is its text. A few lines may have lost theirs."""
+        # Lines whose prefix was taken for text are among those counted here.
+        return bool(self.runtime) and sum(self.levels.values()) > 2 * self._framing.prefixed + _TORN_LINES
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many lines there were: by family, and by level or rule."""
@@ -152,6 +158,8 @@ class LogStream(LibraryLines):
             if head is None or not bracket:
                 found = header(line) or (SGLANG_HEADER.match(line) if text[:1] == "[" else None)
                 if found is None or found.end() != start or start > _LONGEST_HEADER:
+                    levels["INFO"] += calm
+                    calm = 0
                     self._line(line)
                     self._go_on(rest)
                     prefixes = self._access_prefixes
@@ -346,7 +354,7 @@ class LogStream(LibraryLines):
 
     def _wrapped(self, line: str) -> bool:
         """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
-        if self._nesting < _NESTING_LIMIT and (framed := self._framing.unwrap(line)):
+        if self._nesting < (self._quotes[1] if self._quotes else _NESTING_LIMIT) and (framed := self._framing.unwrap(line)):
             self._unwrapped(framed)
             return True
         return line.startswith("{") and not self._quotes and self._json(line)
@@ -359,7 +367,7 @@ class LogStream(LibraryLines):
             return
         if line[:1] == "(" and "] " in line and (prefix := PROCESS_PREFIX.match(line)) and self._tagged_line(line[prefix.end() :]):
             return  # behind Ray's prefix
-        if self._quotes and not (self._quotes == _IN_BRACKETS and _levelled(line)):
+        if self._quotes and not (self._quotes[0] == _IN_BRACKETS and _levelled(line)):
             self.levels[UNKNOWN_LEVEL] += 1
         elif "] " in line and (header := late_header(line)):
             self._glued.append(header)
@@ -373,7 +381,7 @@ class LogStream(LibraryLines):
         text, time, container = framed
         if text is None:
             return
-        if container and not self._nesting and not self.runtime:
+        if container and not self._nesting and not self.is_bare:
             self.of_others.append(framed)
             return
         line, outer = strip_colour(text), self._wrapped_time  # JSON escapes it, and a long line may be parted within a code
@@ -404,7 +412,7 @@ class LogStream(LibraryLines):
             self._tagged_record(first, 0, head)
             for each in () if self._quotes else record.lines[1:]:
                 self._match(self._exceptions, each, 0, head)
-            self._quotes = ""
+            self._quotes = None
         else:
             self._record(first, 0, head, dispatch(Scope.RECORD))
             for each in record.lines[1:]:
@@ -449,7 +457,7 @@ class LogStream(LibraryLines):
         self.levels[head.level] += 1
         if level:
             event = self._record(line, brackets.end(), head, dispatch(Scope.RECORD))
-            self._quotes = _IN_BRACKETS if event is QUOTED and self.runtime != "vllm" else ""
+            self._quotes = (_IN_BRACKETS, self._nesting) if event is QUOTED and self.runtime != "vllm" else None
         else:
             self._headerless(line, brackets.start(), head)
 

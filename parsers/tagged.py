@@ -54,8 +54,10 @@ class TaggedLines(Matcher):
         self.own_levels: set[str] = set()
         """Levels of records behind the engine's own header, not the server's."""
         self._wrapped_time: str | None = None
-        self._quotes = ""
-        """The kind of header that the last record has, when it quotes a user: all up to the next one of this kind may go on with it."""
+        self._nesting = 0
+        """Wrappings that were taken off the line that is read."""
+        self._quotes: tuple[str, int] | None = None
+        """The kind of header that the last record has, and its nesting, when it quotes a user: all up to the next such one may go on with it."""
         self._tagged_records = dispatch(Scope.RECORD, "sglang")
 
     def _tagged_head(self, found: re.Match[str]) -> Head:
@@ -100,7 +102,7 @@ class TaggedLines(Matcher):
     def _tagged_record(self, line: str, start: int, head: Head) -> None:
         """A record of SGLang's, whatever its header; what no rule knows stands out when it begins like a failure."""
         event = self._match(self._tagged_records, line, start, head)
-        self._quotes = TAGS if event is QUOTED and self.runtime == "sglang" else ""
+        self._quotes = (TAGS, self._nesting) if event is QUOTED and self.runtime == "sglang" else None
         if event is not None:
             if type(event) in _SAID_AT_INFO:
                 self.own_levels.add("INFO")

@@ -9,12 +9,13 @@ from exporter.evidence.engine_metrics import EngineReading
 from exporter.evidence.engine_window import EngineWindow, engine_checks, local_ratio
 from exporter.evidence.rdma import RdmaReading
 from exporter.evidence.rdma_window import RdmaWindow
-from exporter.evidence.sightings import CompilerBurst, Sighting
+from exporter.evidence.sightings import CacheSighting, CompilerBurst, Sighting
 from exporter.evidence.silent_jit import SilentJit
 from exporter.evidence.witnessed import Witnessed
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
+from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 
 Finding = EngineReading | RdmaReading | Sighting
 
@@ -56,12 +57,14 @@ class EngineWitnesses:
                 life.stall()
 
     def compiled(self, found: Sighting, life: LifeCycle, jit: JitLedger, clock: EventClock) -> None:
-        """A compile, in the phase in which it was."""
+        """A compile, in the phase in which it was; one that counts is part of an incident as a line would be."""
         at = found.began if isinstance(found, CompilerBurst) else found.at
         ready = clock.epoch(life.ready) if life.ready else None
         phase = "startup" if ready is not None and life.started and at < ready else life.phase
         told = {labels: when for labels, head in jit.last.items() if (when := clock.epoch(head)) is not None}
-        self.silent_jit.take(found, phase, told)
+        if backend := self.silent_jit.take(found, phase, told):
+            kernel = found.kernel if isinstance(found, CacheSighting) else ""
+            jit.incidents.compiled(backend, "compile", kernel, phase, Head(NOBODY, UNKNOWN_LEVEL, at + clock.zone))
 
     def witnessed(self, now: float | None, log_now: float | None, transports: list[str], limits: Thresholds) -> Witnessed:
         """What holds at this moment; nothing for a saved log, which has no clock and no other witness."""

@@ -33,29 +33,33 @@ class SilentJit:
         for phase in ("startup", "serving"):
             self._counters.create("jit_observed_total", {"seen_by": seen_by, "phase": phase})
 
-    def take(self, sighting: Sighting, phase: str, told: dict[tuple[str, str], float]) -> None:
-        """Count a sighting; `told` is when (epoch) the log last told of a compile, by backend and phase."""
+    def take(self, sighting: Sighting, phase: str, told: dict[tuple[str, str], float]) -> str:
+        """Count a sighting; `told` is when (epoch) the log last told of a compile, by backend and phase.
+
+        What it was counted as, nothing when it is no compile of its own.
+        """
         if isinstance(sighting, CacheSighting):
             self._counters.add("jit_observed_total", "cache", phase)
             self._seen[sighting.backend] = sighting.at
             in_log = max((at for (backend, _), at in told.items() if backend == sighting.backend), default=None)
             if sighting.backend in SILENT and (in_log is None or sighting.at - in_log > _TOLD_SECONDS):
-                self._count(sighting.backend, phase, sighting.at)
+                return self._count(sighting.backend, phase, sighting.at)
         elif isinstance(sighting, CompilerSighting):
             self._counters.add("jit_observed_total", "process", phase)
         else:
-            self._burst(sighting, phase, told)
+            return self._burst(sighting, phase, told)
+        return ""
 
-    def _burst(self, burst: CompilerBurst, phase: str, told: dict[tuple[str, str], float]) -> None:
+    def _burst(self, burst: CompilerBurst, phase: str, told: dict[tuple[str, str], float]) -> str:
         """A job of compilers: its time belongs to the one library whose kernels it made, or to nobody that is known."""
         if any(burst.began <= at <= burst.ended + _TOGETHER_SECONDS for at in told.values()):
-            return  # the log tells of it, with its own duration
+            return ""  # the log tells of it, with its own duration
         made = {backend for backend, at in self._seen.items() if burst.began <= at <= burst.ended + _TOGETHER_SECONDS}
-        if not made:
-            self._count(COMPILER, phase, burst.ended)
-        backend = made.pop() if len(made) == 1 else COMPILER
+        backend = next(iter(made)) if len(made) == 1 else COMPILER
         self._counters.add("jit_seconds_total", backend, phase, by=burst.ended - burst.began)
+        return "" if made else self._count(COMPILER, phase, burst.ended)
 
-    def _count(self, backend: str, phase: str, at: float) -> None:
+    def _count(self, backend: str, phase: str, at: float) -> str:
         self._counters.add("jit_events_total", backend, "compile", phase)
         self.last[backend, phase] = at
+        return backend

@@ -43,7 +43,7 @@ class LogFile:
         self.path = path
         self.identity = identity(status)
         self.first_mtime_ns = status.st_mtime_ns
-        self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        self.size, self.mtime_ns, self.renamed_ns = status.st_size, status.st_mtime_ns, status.st_ctime_ns
         self.seen, self.seen_mtime_ns = self.size, self.mtime_ns
         """The last ones known to be those of the content that is being read; after a truncation the above are another's."""
         self.offset = 0
@@ -80,7 +80,7 @@ class LogFile:
         """Take size and times anew; OSError as fstat."""
         status = self.files.fstat(self.fd)
         self.touched |= (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns)
-        self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        self.size, self.mtime_ns, self.renamed_ns = status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def look(self) -> None:
         """Take size and times anew, and see whether they are those of the content that we read; OSError as fstat and pread."""

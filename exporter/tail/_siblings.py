@@ -386,15 +386,18 @@ def _in_order(found: list[LogFile], older: list[int], log: str, *, timely: bool)
 
     Numbers run down to the newest file where each rotation shifts them (logrotate), and up where it takes the next
     one. The numbers of the files known to be older tell which, or that of the log itself, where it is the target of a
-    link that is turned to the next number. Where times tell nothing, numbers have to do.
+    link that is turned to the next number. Where times tell nothing, numbers have to do. Between numbers and dates, the
+    one that was renamed last, or made and never renamed, is the newer one.
     """
     numbers = [number for source in found if (number := _generation(source.path)) is not None]
     by_time = timely or len(numbers) < len(found)
     turned = _generation(log) is not None and all(_stem(source.path) == _stem(log) for source in found)
     up = turned or (bool(older and numbers) and max(older) < min(numbers))
 
-    def key(source: LogFile) -> tuple[int, int, str]:
+    mixed = 0 < len(numbers) < len(found)
+
+    def key(source: LogFile) -> tuple[int, int, int, str]:
         number = _generation(source.path) or 0
-        return source.mtime_ns if by_time else 0, number if up else -number, source.path
+        return source.mtime_ns if by_time else 0, source.renamed_ns if mixed else 0, number if up else -number, source.path
 
     return sorted(found, key=key)

@@ -268,7 +268,10 @@ class Follower:
         room = _MOST_GENERATIONS - len(self._queue)
         if newest and room <= 0:
             return
-        not_before_ns = newest.first_mtime_ns if newest else self._not_before_ns
+        if newest:
+            newest.refresh()
+        # A time before its first one tells that the clock was set back.
+        not_before_ns = min(newest.first_mtime_ns, newest.mtime_ns) if newest else self._not_before_ns
         olds = (self._newest_path, *([newest.path] if newest else ()))
         scan = self._siblings.scan(real, olds, not_before_ns, self._held())
         try:
@@ -307,12 +310,20 @@ class Follower:
         return added
 
     def _is_copy(self, newest: LogFile, sibling: LogFile) -> bool:
-        """Whether a sibling is no generation but a copy; queue what only the copy still has."""
+        """Whether a sibling is no later generation but a copy; queue what only the copy still has."""
         if newest.same_content(sibling):
             sibling.close()
             return True
-        if not newest.was_truncated() or not continues(newest, sibling):
+        truncated = newest.was_truncated()
+        if newest.offset and not truncated:
             return False
+        if not continues(newest, sibling):
+            # Made after a truncation that we did not see, if it is older than what the file holds now: no generation is older
+            # than the one before it, and within one tick of the clock none was renamed earlier.
+            older = sibling.mtime_ns < newest.mtime_ns or (sibling.mtime_ns == newest.mtime_ns and sibling.renamed_ns < newest.renamed_ns)
+            if not sibling.size or not (older or (truncated and sibling.mtime_ns == newest.mtime_ns)):
+                return False
+            self.stats.truncations += 1
         self._queue.insert(self._queue.index(newest), sibling)
         return True
 

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.checkpoint import StateFile
+from exporter.config import Config, load
+from exporter.daemon import Daemon
 from exporter.source import Source
 
 YEAR = 2026
@@ -280,3 +283,56 @@ def expired_and_failed(request: str, variable: str) -> list[str]:
         line(f"Potentially invalid KV blocks for unrecognized request {request} were retrieved by a decode worker.", RANK0),
         line(f"Failing 1 request(s) due to KV load failure (failure_policy=fail, 9 tokens affected). Request IDs: {{'{request}'}}", CORE),
     ]
+
+
+# -- a daemon in this process -------------------------------------------------------------------------------------------
+
+
+class Node:
+    """A configuration file, a state file, and the daemon that has them now."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.daemon: Daemon | None = None
+        self._state_file: StateFile | None = None
+
+    def config(self, text: str) -> Config:
+        """What a configuration file with this text says."""
+        path = self.folder / "inferlog.yaml"
+        path.write_text(text)
+        return load(path)
+
+    def start(self, text: str) -> Daemon:
+        """A daemon whose threads do not run: the test says when it reads."""
+        self._state_file = StateFile(self.folder / "state.json")
+        self.daemon = Daemon(self.config(text), self._state_file)
+        return self.daemon
+
+    def kill(self) -> None:
+        """Let go of everything without saving."""
+        assert self.daemon
+        assert self._state_file
+        self.daemon._watcher.stop()
+        for each in self.daemon.sources.values():
+            each.close()
+        self._state_file.close()
+        self.daemon = None
+
+    def scrape(self) -> dict[tuple[str, str, tuple[str, ...]], float]:
+        """All series by source, family and labels."""
+        assert self.daemon
+        sources = self.daemon.snapshot().sources
+        return {(each.common["source"], sample.family, sample.labels): float(sample.value) for each in sources for sample in each.samples}
+
+    def counted(self, source: str = "engine") -> float | None:
+        """Lines at INFO."""
+        return self.scrape().get((source, "log_lines_total", ("INFO",)))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Where daemons come and go."""
+    node = Node(tmp_path)
+    yield node
+    if node.daemon:
+        node.kill()

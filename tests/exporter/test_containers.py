@@ -8,7 +8,7 @@ import pytest
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
 from parsers.log import CONTAINERS
-from tests.exporter.conftest import POST, READY, YEAR, line, logo, stats
+from tests.exporter.conftest import POST, READY, YEAR, Node, line, logo, stats
 from tests.exporter.test_state import FILE, restarted
 
 PREFILL, DECODE, PROXY = "prefill-1  | ", "decode-1   | ", "nginx-1    | "
@@ -131,3 +131,19 @@ def test_unknown_containers_take_no_place_of_an_engine() -> None:
     source = read(*noise, DECODE + logo(), DECODE + line("x"))
     assert engines(source) == {"compose": ("vllm", 1)}
     assert len(source.engines) <= CONTAINERS + 2
+
+
+def test_a_name_that_was_shown_outlives_a_kill(node: Node) -> None:
+    """It is saved before anybody sees it, also when nothing new was read."""
+    log = node.folder / "compose.log"
+    log.write_text(f"{PREFILL}{logo()}\n")
+    daemon = node.start("sources: [{name: compose, path: compose.log}]")
+    daemon._read_all()
+    daemon._save()
+    assert node.scrape()["compose", "engine_starts_total", ()] == 1
+    node.kill()
+    with log.open("a") as more:
+        more.write(f"{DECODE}{logo()}\n")
+    node.start("sources: [{name: compose, path: compose.log}]")
+    assert node.scrape()["compose", "engine_starts_total", ()] == 1
+    assert node.scrape()["compose/decode-1", "engine_starts_total", ()] == 1

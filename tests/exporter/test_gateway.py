@@ -172,7 +172,9 @@ def test_a_gateway_is_no_engine(runtime: str) -> None:
     shown = series(gateway_header(runtime) + sample)
     families = {family for family, *_ in shown}
     assert {
-        family for family in families if not family.startswith(("gateway_", "http_", "log_", "unrecognised_", "cut_", "source_", "series_"))
+        family
+        for family in families
+        if not family.startswith(("gateway_", "http_", "log_", "unrecognised_", "cut_", "unseparated_", "source_", "series_"))
     } == {"pd_evidence"}
     assert set(checks(shown)) == {"pair_selected", "params_injected"}
 

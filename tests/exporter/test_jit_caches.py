@@ -312,6 +312,20 @@ def test_the_phase_is_that_of_the_kernel() -> None:
     assert 1 == reading.value("jit_events_total", "deepgemm", "compile", "serving")
 
 
+def test_a_burst_of_kernels_that_nobody_told_of_is_an_incident() -> None:
+    """And the kernels have their names, as those of a line."""
+    reading = Reading().feed(logo(), core(), READY)
+    ready = reading.source.clock.epoch(reading.source.engine.life.ready)
+    assert ready
+    for number, after in enumerate((1000, 1005, 1200)):
+        reading.source.witness([CacheSighting("deepgemm", f"k{number}", ready + after)], ["cache"])
+    seen(reading, "triton", ready + 2000)
+
+    assert 2 == reading.value("jit_incidents_total", "service")
+    assert ready + 1200 == reading.value("jit_incident_timestamp_seconds", "service")
+    assert ["k0", "k1", "k2"] == [name for _, _, name in reading.source.engine.jit.incidents.kernels]
+
+
 def test_a_silent_library_that_spoke_up_is_not_counted_twice() -> None:
     """SGLang tells of DeepGEMM's sessions, FlashInfer of its autotuner."""
     text = "2026-07-14 03:15:00,000 - INFO - autotuner.py:457 - flashinfer.jit: [Autotuner]: Autotuning process starts ..."

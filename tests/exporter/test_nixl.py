@@ -5,7 +5,7 @@ import pytest
 from exporter.clock import EventClock
 from exporter.source import Source
 
-from .conftest import RANK0, Reading, connector, core, line, logo, read, stats
+from .conftest import CORE, RANK0, Reading, connector, core, line, logo, read, stats
 
 STARTED = (logo(), core())
 
@@ -41,7 +41,9 @@ LOST = "postXferReq: remote agent 'target-agent' was disconnected after transfer
     ("lines", "expected"),
     [
         pytest.param([native(LOST), native(LOST)], {("nixl",): 2}, id="each-record"),
-        pytest.param([f"({RANK0}) {native(LOST)} [repeated 3x across cluster]"], {("nixl",): 3}, id="Ray-folds-three"),
+        pytest.param(
+            [f"({CORE}) (RayWorkerWrapper pid=4) {native(LOST)} [repeated 3x across cluster]"], {("nixl",): 3}, id="Ray-folds-three"
+        ),
         pytest.param(
             [
                 native("Deserialization failed, missing nixlSerDes tag", where="serdes.cpp:160"),

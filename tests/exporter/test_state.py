@@ -142,7 +142,8 @@ NOT_STATE = {
     "RequestSet": {"_seen", "_digest"},
     "PdEvidence": {"_digest", "changed"},
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
-    "Log": {"streams", "_written", "_framing", "_past"},
+    "Log": {"streams", "_written", "_past"},
+    "Framing": {"parts", "_containers", "_pods"},
     "LogStream": {
         "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
         "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
@@ -160,13 +161,14 @@ BY_A_PROPERTY = {
 }
 
 
-def components(of: Any) -> list[Any]:
+def components(of: Any, found: list[Any] | None = None) -> list[Any]:
     """An object with a state, and those within it."""
-    found = [of]
+    found = [] if found is None else found
+    found.append(of)
     for each in vars(of).values():
         for part in each.values() if isinstance(each, dict) else [each]:
-            if hasattr(type(part), "STATE"):
-                found += components(part)
+            if hasattr(type(part), "STATE") and not any(part is known for known in found):
+                components(part, found)
     return found
 
 

@@ -343,6 +343,7 @@ def test_torn_line_is_given_to_no_connector() -> None:
 )
 def test_rays_repetitions_are_records_of_other_workers(first: str, family: str, labels: tuple[str, ...]) -> None:
     """Ray prints equal lines of several workers once more with their number."""
+    first = f"(RayWorkerWrapper pid=27972, ip=10.0.0.2) {first}"
     more = f"{first} [repeated 7x across cluster] (Ray deduplicates logs by default.)"
 
     assert 8 == read(logo(), first, more).value(family, *labels)

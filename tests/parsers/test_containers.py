@@ -15,6 +15,7 @@ PREFIXES = {
     "compose of old": ("prefill_1 | ", "decode_1 | "),
     "kubectl": ("[pod/prefill-0/engine] ", "[pod/decode-0/engine] "),
     "stern": ("prefill-0 engine ", "decode-0 engine "),
+    "stern of all namespaces": ("llm prefill-0 engine ", "llm decode-0 engine "),
     "syslog": ("Jul 14 03:12:07 node-1 prefill[12]: ", "Jul 14 03:12:08 node-1 decode[13]: "),
 }
 
@@ -57,9 +58,23 @@ def test_two_words_are_no_container():
 
 def test_a_prefix_in_the_text_of_an_engine_names_no_container():
     """What a bare engine prints further may be a prompt with a table in it."""
-    told, log = read(RECORD, f"password | {RECORD}", f"[pod/a/b] {RECORD}")
-    assert told == {"": ["IntervalStats"] * 3}
+    told, log = read(*[RECORD] * 20, f"password | {RECORD}", f"[pod/a/b] {RECORD}", RECORD)
+    assert told == {"": ["IntervalStats"] * 23}
     assert list(log.streams) == [""]
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 500])
+def test_a_torn_first_line_makes_no_bare_log(chunk):
+    """A rotation may cut the prefix off; what follows is told apart all the same."""
+    told, _ = read(RECORD, f"a-1  | {RECORD}", f"b-1  | {TAGGED}{DECODE_BATCH}", f"a-1  | {RECORD}", chunk=chunk)
+    assert told == {"": ["IntervalStats"], "a-1": ["IntervalStats"] * 2, "b-1": ["DecodeBatch"]}
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 500])
+def test_where_most_lines_have_a_prefix_it_is_one(chunk):
+    """A log that began bare and goes on behind a viewer's prefix."""
+    told, _ = read(*[RECORD] * 12, *[f"a-1  | {RECORD}"] * 12, chunk=chunk)
+    assert len(told["a-1"]) == 10
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 1000])
@@ -87,6 +102,7 @@ def test_no_engine_makes_place_for_another():
     assert log.counts()["log_lines_total"] | {"INFO": 0, "unknown": 0} == dict.fromkeys(log.counts()["log_lines_total"], 0)
     assert log.counts()["log_lines_total"]["INFO"] == CONTAINERS
     assert log.counts()["log_lines_total"]["unknown"] == 200 - CONTAINERS
+    assert log.counts()["unseparated_lines_total"] == {"": 200 - CONTAINERS}
 
 
 def test_each_container_has_its_own_open_records():

@@ -350,6 +350,26 @@ def test_a_traceback_in_a_wrapping_knows_its_record(wrap):
     assert reading.log.unrecognised["ERROR"] == 0
 
 
+def test_a_part_that_is_never_completed_swallows_no_later_line():
+    """Its writer died within a line."""
+    part = _cri("INFO 07-14 03:12:07 [a.py:1] half a li", "P", "stderr", time="2026-07-14T03:12:07.1Z")
+    assert read(part + _cri(RECORD, "F", "stderr", time="2026-07-14T03:12:18.1Z")).kinds == ["IntervalStats"]
+    assert read(part + _cri(RECORD, "F", "stderr", time="2026-07-14T03:12:08.1Z")).kinds == []
+
+
+@pytest.mark.parametrize("outer", ["", "2026-07-14T03:12:07.1Z stdout F ", "a-1  | "])
+def test_a_quote_of_a_user_ends_at_no_prefix_within_it(outer):
+    """What looks like a container's line there is text, but the quote's own wrapping goes on to come off."""
+    head = "[2026-08-03 02:00:00 TP0] "
+    batch = (
+        head
+        + "Decode batch, #running-req: 1, #token: 100, token usage: 0.01, cuda graph: True, gen throughput (token/s): 12.5, #queue-req: 0, "
+    )
+    quote = head + "Receive: obj=GenerateReqInput(rid='x', text='"
+    lines = [batch, quote, f"svc  | {batch}", f"2026-07-14T03:12:07.1Z stdout F {batch}", batch]
+    assert read("".join(f"{outer}{line}\n" for line in lines)).kinds == ["DecodeBatch"] * 2
+
+
 # -- Ray ---------------------------------------------------------------------------------------------------------------
 
 RAY = "\x1b[36m(RayWorkerWrapper pid=27972, ip=10.0.0.2)\x1b[0m "
@@ -370,6 +390,34 @@ FAILED = header("a.py:1", level="ERROR", who="Worker_TP0 pid=4") + "NIXL transfe
 def test_a_record_that_ray_repeats_counts_as_often(mark, times):
     """One line stands for the equal ones of several workers; a forged number is no number."""
     assert read(RAY + FAILED + mark + "\n").kinds == ["KvTransferFailure"] * times
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        FAILED + " [repeated 99x across cluster]",
+        RAY + FAILED.replace("{'failure_type': 'x'}", "{'request_id': 'x [repeated 99x across cluster]'}"),
+        RAY + FAILED + " [repeated 99x across cluster] and more",
+    ],
+    ids=["no Ray", "an id", "not at the end"],
+)
+def test_what_a_user_writes_is_no_number_of_records(line):
+    """Ids come from clients, and only Ray's driver repeats."""
+    assert read(line + "\n").kinds == ["KvTransferFailure"]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "(ServeReplica:default:LLMServer pid=27972, ip=10.0.0.2) ",
+        "(_EngineBackgroundProcess pid=5) ",
+        "(pid=5, ip=10.0.0.2) ",
+        "(ServeReplica:app/v1:LLM pid=5) (EngineCore pid=9) ",
+    ],
+)
+def test_all_prefixes_of_ray_come_off(prefix):
+    """Actors are named by their class, replicas by their deployment, and new workers not at all."""
+    assert read(prefix + RECORD + "\n", prefix + "Application startup complete.\n").kinds == ["IntervalStats", "EngineReady"]
 
 
 def test_a_fact_that_ray_repeats_is_one():

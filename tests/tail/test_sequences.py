@@ -132,3 +132,25 @@ def test_four_truncations_errors_and_kills(chunk_bytes: int, more: int, calls: i
     machine.kill_and_restore()
     machine.write(221, newline=True)
     machine.teardown()
+
+
+@pytest.mark.parametrize("restore", [False, True])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("read", [False, True])
+def test_truncations_and_a_rename_between_two_looks(read: bool, copies: int, restore: bool) -> None:
+    """The copies come before what the renamed file holds since the last of the truncations, and nothing of them is lost."""
+
+    class Both(Renames, Copies):
+        pass
+
+    steps: list[Steps[Renames]] = [lambda m: m.write(30, newline=True), lambda m: m.write(300, newline=True)]
+    play(
+        Both(),
+        *([steps[0], Renames.settle] if read else []),
+        *([steps[1], lambda m: m.copy_and_truncate(compressed=False)] * copies),
+        steps[0],
+        lambda m: m.rotate(dated=True),
+        steps[0],
+        *([Renames.kill_and_restore] if restore else []),
+        Renames.drain,
+    )

@@ -1,12 +1,13 @@
 """Truncation in place: by hand, by a new writer, and by copytruncate."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from exporter.tail import Follower
 
-from .conftest import Log, Reader
+from .conftest import Life, Log, Reader
 
 
 def test_shorter_file_is_read_from_its_start(log: Log, reader: Reader) -> None:
@@ -118,6 +119,31 @@ def test_copy_and_rename_between_two_reads(log: Log, reader: Reader) -> None:
     reader.drain()
     assert b"one\ntwo\nthree\nfour\n" == reader.data
     assert 0 == reader.stats.lost_bytes
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_dated_copy_within_one_tick_of_the_renamed_file(life: Life, killed: bool) -> None:
+    """Their times of writing are the same, but one was renamed after the other was made."""
+    life.drain()
+    life.save()
+    life.lines(5)
+    life.copy()
+    copy = Path(f"{life.path}.1").rename(f"{life.path}-20260731")
+    life.truncate()
+    life.lines(9)
+    times = (0, copy.stat().st_mtime_ns)
+    os.utime(life.path, ns=times)
+    os.utime(copy, ns=times)
+    life.tick()
+    life.rename()
+    life.reopen()
+    life.lines(3)
+    if killed:
+        life.kill()
+        life.restart()
+    life.drain()
+    assert life.text == life.read
+    assert 0 == life.follower.stats.lost_bytes
 
 
 def test_hole_left_by_a_writer_with_its_own_offset_is_passed_through(tmp_path: Path) -> None:
