@@ -139,7 +139,7 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
     # A client may choose the id; all that can stand behind it means the same.
     pattern=(
         r"retract_decode: aborted (?:last request [^\n]{1,256}? due to OOM"
-        r"|request [^\n]{1,256}?: (?:Retraction host KV pool exhausted\.|Retracted under decode memory pressure without a KV backup\.))[^\n]*+"
+        r"|request [^\n]{1,256}?: (?:Retraction host KV pool exhausted|Retracted under decode memory pressure without a KV backup))[^\n]*+"
     ),
     source=("retract_decode: aborted last request %s due to OOM",),
     samples={

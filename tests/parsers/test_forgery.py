@@ -323,5 +323,7 @@ def test_a_request_s_id_forges_nothing(said):
 
 
 def test_a_context_is_read_before_ray_s_mark():
-    """Five workers print the same."""
-    assert len(read("(RayWorkerWrapper pid=4) " + _failed(FAILED % ID) + " [repeated 5x across cluster]\n").events) == 5
+    """Five workers print the same, and its driver puts its own prefix before it; a client's id says nothing of how many."""
+    ray = "(RayWorkerWrapper pid=27972) "
+    assert len(read(ray + _failed(FAILED % ID) + " [repeated 5x across cluster]\n").events) == 5
+    assert len(read(ray + _failed(FAILED % "'x [repeated 5x across cluster]'") + "\n").events) == 1
