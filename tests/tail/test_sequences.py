@@ -100,6 +100,13 @@ def test_clock_set_forth_and_back_before_an_unread_log_was_rotated() -> None:
     play(Renames(), *steps, Renames.drain)
 
 
+@pytest.mark.parametrize("looks", [[], [Renames.drain]])
+def test_clock_set_back_before_a_short_log_was_rotated_and_an_older_one_deleted(looks: list[Steps[Renames]]) -> None:
+    """A file too short to be known by its text is no copy of the deleted one by a time from after the step."""
+    steps = (lambda m: m.set_clock(DAY), Renames.delete, half_line, rotate, lambda m: m.set_clock(-DAY), Renames.kill_and_restore)
+    play(Renames(), *steps, rename, half_line, *looks, Renames.open_again, Renames.delete)
+
+
 def test_targets_of_a_link_are_in_order_when_the_clock_was_set_back() -> None:
     """The number of the newest tells that they count upwards."""
     machine = Links()
