@@ -123,6 +123,7 @@ class Search:
         best: LogFile | None = None
         opened: list[LogFile] = []
         bound_ns = trusted_bound(mark.since_ns, self._listing, self._log)
+        timely = self._log in self._listing and self._listing[self._log].st_mtime_ns >= mark.mtime_ns
         try:
             for path in self._candidates(mark, bound_ns - CLOCK_SLACK_NS):
                 source = self._open_candidate(path)
@@ -131,7 +132,7 @@ class Search:
                 opened += [source]
                 if (best is None or source.size > best.size) and source.is_at(mark):
                     source, best = best, source
-                elif path != self._log and _is_earlier_copy(source, mark, timely=bound_ns > 0):
+                elif path != self._log and _is_earlier_copy(source, mark, timely=timely):
                     source.seek(source.size)
                     self._siblings.mark(source)
                 if source:

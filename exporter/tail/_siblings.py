@@ -271,7 +271,7 @@ class Siblings:
             if not known:
                 seen.add(source.identity)  # also a held one: after a kill it may be read again from there
             if known or is_held:
-                older += [] if number is None else [number]
+                older += [] if number is None or not source.size else [number]  # an empty one tells of no order
                 source.close()
             else:
                 found.append(source)

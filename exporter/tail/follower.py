@@ -315,13 +315,14 @@ class Follower:
             sibling.close()
             return True
         truncated = newest.was_truncated()
-        if newest.offset and not truncated:
+        if newest.seen and not truncated:
             return False
         if not continues(newest, sibling):
             # Made after a truncation that we did not see, if it is older than what the file holds now: no generation is older
             # than the one before it, and within one tick of the clock none was renamed earlier.
-            older = sibling.mtime_ns < newest.mtime_ns or (sibling.mtime_ns == newest.mtime_ns and sibling.renamed_ns < newest.renamed_ns)
-            if not sibling.size or not (older or (truncated and sibling.mtime_ns == newest.mtime_ns)):
+            made, written = sibling.mtime_ns, newest.mtime_ns
+            older = newest.first_mtime_ns <= made < written or (made == written and (truncated or sibling.renamed_ns < newest.renamed_ns))
+            if not sibling.size or not older:
                 return False
             self.stats.truncations += 1
         self._queue.insert(self._queue.index(newest), sibling)

@@ -82,6 +82,31 @@ def test_written_to_an_empty_rotated_file_before_its_descriptor_was_lost() -> No
     play(Renames(), *steps, Renames.delete)
 
 
+def test_unread_generations_of_which_the_last_is_empty() -> None:
+    """A compressed file that is empty needs no reading, which does not make its number that of an older one."""
+    steps = (lambda m: m.set_clock(-DAY), half_line, rotate, lambda m: m.fail(errno.ESTALE, 1), half_line, rotate, rotate, half_line)
+    play(Renames(), *steps, lambda m: m.files.pack(f"{PATH}.3"), lambda m: m.files.pack(f"{PATH}.1"), Renames.delete)
+
+
+def test_clock_set_back_before_an_unread_log_was_rotated() -> None:
+    """What is older than the last line of an unread file is no copy of it then."""
+    steps = (half_line, rotate, lambda m: m.set_clock(-DAY), Renames.kill_and_restore, rename, half_line)
+    play(Renames(), *steps, exists=False)
+
+
+def test_clock_set_forth_and_back_before_an_unread_log_was_rotated() -> None:
+    """A file of which something was seen that is still in it was not truncated, whatever the times are."""
+    steps = (lambda m: m.set_clock(DAY), half_line, rotate, lambda m: m.set_clock(-DAY), Renames.kill_and_restore, rename, half_line)
+    play(Renames(), *steps, Renames.drain)
+
+
+@pytest.mark.parametrize("looks", [[], [Renames.drain]])
+def test_clock_set_back_before_a_short_log_was_rotated_and_an_older_one_deleted(looks: list[Steps[Renames]]) -> None:
+    """A file too short to be known by its text is no copy of the deleted one by a time from after the step."""
+    steps = (lambda m: m.set_clock(DAY), Renames.delete, half_line, rotate, lambda m: m.set_clock(-DAY), Renames.kill_and_restore)
+    play(Renames(), *steps, rename, half_line, *looks, Renames.open_again, Renames.delete)
+
+
 def test_targets_of_a_link_are_in_order_when_the_clock_was_set_back() -> None:
     """The number of the newest tells that they count upwards."""
     machine = Links()
