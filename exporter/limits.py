@@ -3,12 +3,13 @@
 import gc
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 MOST_CONNECTIONS = 128
-"""Those of a few scrapers and of a person's browser many times over: so many must come before one that has yet to speak is cut."""
+"""Those of a few scrapers and of a person's browser, many times over."""
 
 MOST_TLS_CONNECTIONS = 32
 """Each takes a third of a MiB."""
@@ -50,9 +51,10 @@ class _Connection(socket.socket):
 class Listener(socket.socket):
     """A listening socket of which so many connections are open at the most, and none stands still for long.
 
-    One too many takes the place of that which waits for longest to be let in, rather than being refused: who opens
-    thousands and says nothing displaces only his own, and a scrape, over in milliseconds, gets through. They are counted
-    here, below TLS, for a handshake may be as slow as a request. What is cut is shut down: who reads or writes it sees that.
+    One too many is not refused: of the address that has most of them, that which waits for longest to be let in makes room.
+    So who opens thousands displaces only his own, and a scrape gets through, from the same address too, as it is over in
+    milliseconds. They are counted here, below TLS, for a handshake may be as slow as a request. What is cut is shut down:
+    who reads or writes it sees that.
     """
 
     def __init__(self, listening: socket.socket, most: int, longest: float = LONGEST_SECONDS) -> None:
@@ -75,12 +77,16 @@ class Listener(socket.socket):
                 continue
             self._open[connection.peer] = connection
             if len(self._open) > self._most:
-                waiting = (each for each in self._open.values() if not each.being_answered)
-                self._cut(min(waiting, key=lambda each: each.since))
+                self._make_room()
             self._accepted += 1
             if self._accepted % _COLLECTED_AFTER == 0:
                 gc.collect()
             return connection, address
+
+    def _make_room(self) -> None:
+        held = Counter(each.peer[0] for each in self._open.values())
+        waiting = (each for each in self._open.values() if not each.being_answered)
+        self._cut(min(waiting, key=lambda each: (-held[each.peer[0]], each.since)))
 
     def answering(self, peer: Peer | None) -> None:
         """A request is complete and allowed: this one is not cut for another."""

@@ -53,7 +53,7 @@ def test_the_threat_models_numbers_are_the_codes() -> None:
 
     text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
     for words in (
-        f"| {limits.MOST_CONNECTIONS}, with TLS {limits.MOST_TLS_CONNECTIONS}; the one that waits",
+        f"| {limits.MOST_CONNECTIONS}, with TLS {limits.MOST_TLS_CONNECTIONS}; of the address",
         f"| {limits.LONGEST_SECONDS:.0f} s |",
         f"| headers | {limits.MOST_HEADER_BYTES // 1024} KiB |",
         f"| body | {limits.MOST_BODY_BYTES // 1024} KiB by its length",

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 Start = Callable[..., Running]
 
 HOSTILE = 10_000
+ATTACKER = "127.0.0.2"
+"""The address from which harm comes; scrapes come from another."""
 MOST_GROWTH_KB = 32 * 1024
 HALF_A_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-A: "
 
@@ -77,7 +79,7 @@ def descriptors(daemon: Running) -> int:
 
 def connect(daemon: Running, stack: ExitStack, say: bytes = b"") -> socket.socket:
     """A connection that says something and no more."""
-    connection = stack.enter_context(socket.create_connection(("127.0.0.1", daemon.port), timeout=20))
+    connection = stack.enter_context(socket.create_connection(("127.0.0.1", daemon.port), timeout=20, source_address=(ATTACKER, 0)))
     if say:
         with suppress(OSError):  # it may be cut by now
             connection.sendall(say)
