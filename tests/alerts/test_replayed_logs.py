@@ -68,7 +68,7 @@ class Fired:
 
 
 def test_a_compile_after_ready_pages_at_once_where_nobody_warms_up(promtool: str, tmp_path: Path) -> None:
-    """Within one evaluation of its line, with backend, pod and kernels; ten minutes later it is over."""
+    """Within one evaluation of its line, with backend, pod and kernels; a quarter of an hour later it is over."""
     replay = Replay(lines_of(DSPARK), quiet=1200, warmup_grace=0.0)
     told = replay.after(COMPILE)
     rule = next(rule for group in groups(values()) for rule in group["rules"] if rule.get("alert") == "InferlogJitAfterReady")
@@ -90,7 +90,7 @@ def test_a_compile_after_ready_pages_at_once_where_nobody_warms_up(promtool: str
         | {"description": description, "dashboard_url": "http://grafana:3000/d/inferlog-jit?var-namespace=llm&var-pod=decode-0"},
     }
     fired = Fired(promtool, tmp_path, replay).nothing(0, told, PAGES).at(told, JIT, PAGES).at(told + 39, JIT, PAGES)
-    fired.nothing(told + 42, replay.steps, PAGES)
+    fired.nothing(told + 62, replay.steps, PAGES)
     fired.check([{"eval_time": f"{told * STEP}s", "alertname": "InferlogJitAfterReady", "exp_alerts": [page]}])
 
 
@@ -114,7 +114,7 @@ def test_a_restart_of_the_exporter_pages_once(promtool: str, tmp_path: Path) -> 
     told = Replay(lines).after(COMPILE)
     replay = Replay(lines, quiet=1200, away=((told + 4) * STEP, (told + 8) * STEP), warmup_grace=0.0)
     fired = Fired(promtool, tmp_path, replay).at(told, JIT, PAGES).at(told + 8, JIT, PAGES)
-    fired.nothing(told + 42, replay.steps, PAGES).check()
+    fired.nothing(told + 62, replay.steps, PAGES).check()
 
 
 def test_what_comes_while_the_exporter_is_away_pages(promtool: str, tmp_path: Path) -> None:
