@@ -15,6 +15,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,9 @@ class Series:
     def promtool(self) -> dict[str, str]:
         """As promtool wants it."""
         labels = ",".join(f"{name}={json.dumps(value)}" for name, value in self.labels.items())
-        return {
-            "series": f"{self.name}{{{labels}}}",
-            "values": " ".join("stale" if each is None else f"{each:.12g}" for each in self.values),
-        }
+        runs = ((value, len(list(run)) - 1) for value, run in groupby(self.values))  # promtool counts what follows the first
+        values = ("stale" + " stale" * more if value is None else f"{value:.12g}x{more}" for value, more in runs)
+        return {"series": f"{self.name}{{{labels}}}", "values": " ".join(values)}
 
     def with_values(self, values: Iterable[float | None]) -> "Series":
         """The same with others."""
@@ -122,5 +122,5 @@ def run_tests(promtool: str, folder: Path, tests: list[dict[str, Any]], only: st
     }
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": made}), encoding="utf-8")
     (folder / "test.yaml").write_text(yaml.safe_dump(content, sort_keys=False, width=10_000), encoding="utf-8")
-    done = subprocess.run([promtool, "test", "rules", "test.yaml"], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([promtool, "test", "rules", "test.yaml"], cwd=folder, capture_output=True, text=True, timeout=840, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr

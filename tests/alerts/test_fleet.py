@@ -11,7 +11,7 @@ from tests.alerts.promtool import Series, run_tests, series
 from tests.alerts.replay import Replay
 from tests.conftest import DATA
 
-pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(900)]
 
 WEEK = 7 * 24 * 60
 VERDICT = 'inferlog:pd_group_verdict{namespace="llm"} == 1'
@@ -139,6 +139,7 @@ def healthy_week() -> list[Series]:
         'gateway_pd_routes_total{runtime="aibrix",source="gateway",route="pd"}': rising(60),
         'gateway_pd_routes_total{runtime="aibrix",source="gateway",route="failed"}': rising(0.01),
         'engine_memory_bytes{rank="TP0",part="free"}': [4e9] * WEEK,
+        'engine_failures_total{kind="engine_dead",pod="dead-0"}': [0.0] * (WEEK - 720) + [1.0] * 720,
     }
     names = {(each.name, tuple(sorted(each.labels.items()))) for each in found}
     more = [series(text, "0").with_values(values) for text, values in others.items()]
@@ -147,15 +148,16 @@ def healthy_week() -> list[Series]:
 
 @pytest.mark.slow
 def test_a_healthy_week_fires_nothing(promtool: str, tmp_path: Path) -> None:
-    """No alert of any severity, at no minute."""
+    """No alert of any severity, at no minute; but for one engine that died, to see that it would have been seen."""
     week = healthy_week()
     assert {"pd_verdict", "pd_evidence", "jit_incidents_total", "engine_failures_total"} <= {
         each.name.removeprefix("inferlog_") for each in week
     }
-    query = 'count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[8d]))'
+    query = 'group by (alertname, pod) (count_over_time(ALERTS{alertstate="firing"}[8d]))'
+    seen = {"labels": '{alertname="InferlogEngineDead", pod="dead-0"}', "value": 1}
     test: dict[str, Any] = {
         "interval": "1m",
         "input_series": [each.promtool() for each in week],
-        "promql_expr_test": [{"expr": query, "eval_time": f"{WEEK - 1}m", "exp_samples": []}],
+        "promql_expr_test": [{"expr": query, "eval_time": f"{WEEK - 1}m", "exp_samples": [seen]}],
     }
     assert not run_tests(promtool, tmp_path, [test])
