@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test lint types quick docs goldens bench dependencies clean
+.PHONY: demo test lint types quick docs alerts goldens bench dependencies clean
 
 demo: $(VENV)/installed
 	$(BIN)/inferlog demo
@@ -27,9 +27,13 @@ quick: $(VENV)/installed
 docs: $(VENV)/installed
 	$(BIN)/python docs/generate.py
 
-# Rewrite the golden expositions after a change that is meant; read the diff.
+# Write the alert rules after a change of alerts/source or alerts/thresholds.yaml.
+alerts: $(VENV)/installed
+	$(BIN)/python -m alerts.generate
+
+# Rewrite the golden expositions, and what alerts say, after a change that is meant; read the diff.
 goldens: $(VENV)/installed
-	$(PYTEST) tests/test_goldens.py tests/test_rule_goldens.py --update-goldens
+	$(PYTEST) tests/test_goldens.py tests/test_rule_goldens.py tests/alerts --update-goldens
 
 bench: $(VENV)/installed
 	$(BIN)/python bench/throughput.py

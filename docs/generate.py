@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
@@ -82,6 +83,30 @@ def cli_page() -> str:
     return "\n".join(lines)
 
 
+def alerts_page() -> str:
+    """All alerts, recording rules and thresholds."""
+    lines = [
+        "# Alerts",
+        _NOTE,
+        "`critical` pages, `warning` is a ticket, `info` is context. Each alert has a runbook in `alerts/runbooks/`, which the daemon serves at `/runbooks/ALERT`.",
+        "",
+        "| alert | severity | for | meaning |",
+        "|---|---|---|---|",
+    ]
+    for group in groups(values()):
+        lines += [
+            f"| `{rule['alert']}` | {rule['labels']['severity']} | {rule.get('for', '0s')} | {_cell(rule['annotations']['summary'])} |"
+            for rule in group["rules"]
+            if "alert" in rule
+        ]
+    lines += ["", "## Recording rules", "", "| record | meaning |", "|---|---|"]
+    recorded = {rule["record"]: rule["about"] for group in sources() for rule in group["rules"] if "record" in rule}
+    lines += [f"| `{record}` | {_cell(about)} |" for record, about in recorded.items()]
+    lines += ["", "## Thresholds", "", "| threshold | value | when to change it |", "|---|---|---|"]
+    lines += [f"| `{name}` | {_cell(str(each['value']))} | {_cell(each['change'])} |" for name, each in thresholds().items()]
+    return "\n".join([*lines, ""])
+
+
 def _help(context: click.Context, command: click.Command) -> list[str]:
     return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
 
@@ -90,7 +115,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"metrics.md": metrics_page, "signals.md": signals_page, "cli.md": cli_page}
+PAGES = {"metrics.md": metrics_page, "signals.md": signals_page, "cli.md": cli_page, "alerts.md": alerts_page}
 
 if __name__ == "__main__":
     for file, page in PAGES.items():

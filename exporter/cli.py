@@ -204,6 +204,28 @@ def replay(file: Path, target: Path, speed: float) -> None:
         sys.exit(0)
 
 
+@main.group()
+def export() -> None:
+    """Write what is shipped with inferlog."""
+
+
+@export.command("alerts")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--runbook-url", metavar="URL", help="Where alerts find their runbooks; any daemon serves them as /runbooks/ALERT.")
+@click.option("--dashboard-url", metavar="URL", help="Where Grafana is.")
+def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | None) -> None:
+    """Write alert and recording rules, the same as a PrometheusRule, an Alertmanager snippet and runbooks to DIR."""
+    from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files
+
+    try:
+        for name, text in alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _fail(f"{error.filename or folder}: {error.strerror}", FAILURE)
+
+
 @main.command()
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", default="127.0.0.1:19877", show_default=True)
 @click.option("--speed", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Times as fast as the logs were written.")

@@ -11,6 +11,7 @@ from prometheus_client.exposition import choose_encoder
 
 from exporter.api import Api, Look
 from exporter.exposition import StoppingError
+from exporter.shipped import runbook
 from exporter.version import VERSION
 
 _GZIP_MINIMUM_BYTES = 1024
@@ -73,6 +74,11 @@ def make_app(
         return PlainTextResponse(
             f"configuration not reloaded: {reason}\n" if reason else "configuration reloaded\n", 500 if reason else 200
         )
+
+    @app.api_route("/runbooks/{alert}", methods=["GET", "HEAD"])
+    def runbook_of(alert: str) -> Response:
+        text = runbook(alert)
+        return PlainTextResponse("no such alert\n", 404) if text is None else PlainTextResponse(text)
 
     app.include_router(Api(look, ready, telemetry_path).router())
     return app

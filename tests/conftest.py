@@ -13,12 +13,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the golden expositions instead of comparing with them")
 
 
-@pytest.fixture(scope="session")
-def promtool() -> str:
-    """The path of promtool; where it is missing, CI fails and others skip."""
-    found = shutil.which("promtool")
+def tool(name: str, package: str) -> str:
+    """The path of a program; where it is missing, CI fails and others skip."""
+    found = shutil.which(name)
     if not found:
         if os.environ.get("CI"):
-            pytest.fail("promtool is not installed, and CI needs it")
-        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+            pytest.fail(f"{name} is not installed, and CI needs it")
+        pytest.skip(f"{name} is not installed (Debian: apt-get install {package})")
     return found
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """The path of promtool."""
+    return tool("promtool", "prometheus")
+
+
+@pytest.fixture(scope="session")
+def amtool() -> str:
+    """The path of amtool."""
+    return tool("amtool", "prometheus-alertmanager")

@@ -1,0 +1,39 @@
+"""What is shipped beside the program: alert rules and runbooks. In a checkout it is taken from there, else from the package's own data."""
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+RUNBOOKS = "http://inferlog:19877/runbooks"
+"""Where alerts say that their runbooks are: any daemon serves them."""
+DASHBOARDS = "http://grafana:3000"
+
+
+def shipped(name: str) -> Traversable:
+    """A folder of what is shipped."""
+    packaged = resources.files("exporter") / "shipped" / name
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent / name
+
+
+def runbook(alert: str) -> str | None:
+    """The runbook of an alert as Markdown, None when there is none."""
+    if not re.fullmatch(r"[A-Za-z0-9]{1,64}", alert):
+        return None
+    page = shipped("alerts") / "runbooks" / f"{alert}.md"
+    return page.read_text(encoding="utf-8") if page.is_file() else None
+
+
+def alert_files(runbooks: str = RUNBOOKS, dashboards: str = DASHBOARDS) -> Iterator[tuple[str, str]]:
+    """Rule files, the Alertmanager snippet and runbooks, by their names; links go to these bases."""
+    folder = shipped("alerts")
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.name.endswith(".yaml") and each.name != "thresholds.yaml":
+            text = each.read_text(encoding="utf-8")
+            yield (
+                each.name,
+                text.replace(f"{RUNBOOKS}/", f"{runbooks.rstrip('/')}/").replace(f"{DASHBOARDS}/d/", f"{dashboards.rstrip('/')}/d/"),
+            )
+    for page in sorted((folder / "runbooks").iterdir(), key=lambda each: each.name):
+        yield f"runbooks/{page.name}", page.read_text(encoding="utf-8")
