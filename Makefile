@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test lint types quick docs goldens bench clean
+.PHONY: demo test lint types quick docs dashboards goldens bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/inferlog demo
@@ -26,6 +26,9 @@ quick: $(VENV)/installed
 
 docs: $(VENV)/installed
 	$(BIN)/python docs/generate.py
+
+dashboards: $(VENV)/installed
+	$(BIN)/python -m dashboards.generate
 
 # Rewrite the golden expositions after a change that is meant; read the diff.
 goldens: $(VENV)/installed
