@@ -25,10 +25,10 @@ BOARD = Board(
                 number(
                     "Not serving",
                     "Engines that are starting, stalled, stopped or failed",
-                    ('sum(inferlog_engine_state{state=~"starting|stalled|stopped|failed"})', ""),
+                    ('sum by (state) (inferlog_engine_state{state=~"starting|stalled|stopped|failed"}) > 0', "{{state}}"),
                     width=4,
                     warn=1,
-                    nothing=_NONE,
+                    nothing="All serve",
                 ),
                 number(
                     "Bad verdicts",

@@ -14,6 +14,7 @@ from exporter.families import FAMILIES, PREFIX
 from exporter.lifecycle import STATES
 from exporter.startup import PHASES
 from exporter.verdict import VERDICTS
+from tests.conftest import DATA
 
 from .boards import BOARDS, FOLDER, filled, panels, selectors, targets
 
@@ -21,8 +22,19 @@ OTHERS = {
     "process_cpu_seconds_total": "client_python, about this process",
     "process_resident_memory_bytes": "client_python, about this process",
     "scrape_duration_seconds": "Prometheus, about the scrape",
+    **dict.fromkeys(
+        (
+            "sglang:time_to_first_token_seconds_bucket",
+            "sglang:token_usage",
+            "sglang:num_queue_reqs",
+            "sglang:cache_hit_rate",
+            "sglang:gen_throughput",
+            "sglang:spec_accept_length",
+        ),
+        "SGLang's own, by the names in its metrics collector since 0.4",
+    ),
 }
-"""Metrics of others beside the engines' own, and whose they are."""
+"""Metrics of others beside vLLM's, and whose they are."""
 
 UNUSED: dict[str, str] = {}
 """Families without a panel, each with the reason."""
@@ -109,8 +121,26 @@ def test_each_panel_says_what_it_shows_and_what_nothing_means(board: str) -> Non
 def test_all_metrics_exist() -> None:
     ours = {name for name in used() if name.startswith(PREFIX)}
     assert ours <= {PREFIX + name for name in FAMILIES}
-    theirs = {name for name in used() - ours if not name.startswith(("vllm:", "sglang:"))}
-    assert theirs == set(OTHERS)
+    theirs = {name for name in used() - ours if not name.startswith("vllm:")}
+    assert theirs == OTHERS.keys()
+
+
+def test_vllms_own_metrics_exist() -> None:
+    """In the answer of a real engine; what is not in it is said where it is from."""
+    answer = (DATA / "engine-metrics/vllm-0.32-decode.txt").read_text(encoding="utf-8")
+    unseen = {name for name in used() if name.startswith("vllm:") and f"\n{name}{{" not in answer}
+    assert unseen == {"vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"}, (
+        "vLLM has them with speculation only"
+    )
+
+
+def test_a_panel_is_whole_without_the_engines_metrics() -> None:
+    """A query asks either the log's metrics or an engine's own, for the pods whose logs are read: one that is empty empties no other."""
+    for target in targets():
+        names = {selector.name for selector, _ in selectors(target.expression)}
+        if any(":" in name for name in names):
+            assert target.query["expr"].count("inferlog_") == 1
+            assert " and on (namespace, pod) inferlog_source_up{" in target.query["expr"]
 
 
 def test_all_families_have_a_panel() -> None:
