@@ -81,8 +81,9 @@ BOARD = Board(
             [
                 bar(
                     "Device memory by part",
-                    "What each rank's memory went to at the start",
-                    ("max by (@engine, rank, part) (inferlog_engine_memory_bytes)", "@engine {{rank}} {{part}}"),
+                    "What the memory of the fullest rank went to at the start, and what the fullest had left",
+                    ('max by (@engine, part) (inferlog_engine_memory_bytes{part!="free"})', "@engine {{part}}"),
+                    ('min by (@engine, part) (inferlog_engine_memory_bytes{part="free"})', "@engine {{part}}"),
                     unit="bytes",
                     nothing="No start seen",
                 ),

@@ -3,7 +3,7 @@
 from dashboards.frame import Board
 from dashboards.palette import ENGINE, VERDICTS
 from dashboards.panels import HEIGHT, alerts, flags, graph, happened, number, states
-from dashboards.queries import events, of_engine, quantile, rate
+from dashboards.queries import JUDGED, events, of_engine, quantile, rate
 
 BOARD = Board(
     "inferlog-oncall",
@@ -25,7 +25,7 @@ BOARD = Board(
                 flags(
                     "Failing P/D checks",
                     "Checks of the verdict that fail, which say where to look",
-                    ('max by (@engine, check) (inferlog_pd_evidence{status="fail"}) > 0', "@engine {{check}}"),
+                    ('max by (@engine, check) (inferlog_pd_evidence{status="fail"}) > 0' + JUDGED, "@engine {{check}}"),
                     on=("fails", "red"),
                     width=8,
                     nothing="No check fails",

@@ -1,5 +1,6 @@
 """The kinds of panels. Each has a title, a sentence that ends with the metrics it shows, a unit, thresholds and words for when there is nothing."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,14 +66,14 @@ def graph(
         )
     )
     panel.stacking(common.StackingConfig().mode(shapes.StackingMode.NORMAL if stack or bars else shapes.StackingMode.NONE).group("A"))
+    panel.color_scheme(build.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC))
     panel.tooltip(common.VizTooltipOptions().mode(shapes.TooltipDisplayMode.MULTI).sort(shapes.SortOrder.DESCENDING))
-    calculations = ["sum"] if bars else ["lastNotNull", "max"]
     panel.legend(
         common.VizLegendOptions()
-        .display_mode(shapes.LegendDisplayMode.TABLE)
+        .display_mode(shapes.LegendDisplayMode.LIST if bars else shapes.LegendDisplayMode.TABLE)
         .placement(shapes.LegendPlacement.BOTTOM)
         .show_legend(True)
-        .calcs([] if bars else calculations)
+        .calcs([] if bars else ["lastNotNull", "max"])
     )
     return panel if most is None else panel.max(most)
 
@@ -91,13 +92,14 @@ def states(
     *,
     by: str = "@engine",
     words: str = "@engine",
+    where: str = "",
     width: int = 12,
     height: int = HEIGHT,
     nothing: str = _NOTHING,
 ) -> Any:
     """A state set over time: one row for each engine, a colour for each state."""
     mapping = {str(index): (state.replace("_", " "), colour) for index, (state, colour) in enumerate(colours.items())}
-    return _timeline(title, about, ((encoded(family, label, list(colours), by), words),), mapping, width, height, nothing)
+    return _timeline(title, about, ((f"{encoded(family, label, list(colours), by)}{where}", words),), mapping, width, height, nothing)
 
 
 def flags(
@@ -142,6 +144,7 @@ def number(
     panel = stat.Panel()
     _dress(panel, title, about, queries, width, height, nothing, instant=True)
     panel.unit(unit).thresholds(_thresholds(warn, bad, GOOD if warn is not None or bad is not None else BUSY))
+    panel.text(common.VizTextDisplayOptions().title_size(12).value_size(24))  # one size for all engines, whatever the length of their names
     panel.color_mode(shapes.BigValueColorMode.VALUE).graph_mode(shapes.BigValueGraphMode.NONE).text_mode(
         shapes.BigValueTextMode.VALUE_AND_NAME
     )
@@ -157,6 +160,12 @@ def bar(title: str, about: str, *queries: Query, unit: str, width: int = 12, not
     return panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False))
 
 
+def _labels(expression: str) -> list[str]:
+    """What the outermost aggregation keeps."""
+    found = re.search(r"by \(([^)]+)\)", expand(expression))
+    return found[1].split(", ") if found else []
+
+
 _HIDDEN = ("Time", "__name__", "job", "instance")
 
 
@@ -168,19 +177,22 @@ def rows(
     _dress(panel, title, about, queries, width, HEIGHT, nothing, instant=True)
     for target in panel._internal.targets:  # noqa: SLF001 - the builder builds its targets at once, and has no way back
         target.format_val = PromQueryFormat.TABLE
-    columns = {"Value" if len(queries) == 1 else f"Value #{chr(ord('A') + index)}": words for index, (_, words) in enumerate(queries)}
-    hidden = [*_HIDDEN, *(column for column, words in columns.items() if not words)]
+    values = {"Value" if len(queries) == 1 else f"Value #{chr(ord('A') + index)}": words for index, (_, words) in enumerate(queries)}
+    hidden = [*_HIDDEN, *(column for column, words in values.items() if not words)]
+    order = list(dict.fromkeys(label for expression, _ in queries for label in _labels(expression))) + list(values)
     panel.with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
     panel.with_transformation(
         models.DataTransformerConfig(
             id_val="organize",
             options={
                 "excludeByName": dict.fromkeys(hidden, True),
-                "renameByName": {column: words for column, words in columns.items() if words},
-                "indexByName": {},
+                "renameByName": {column: words for column, words in values.items() if words},
+                "indexByName": {column: index for index, column in enumerate(order)},
             },
         )
     )
+    # Without this an empty label would say what an empty panel says.
+    panel.override_by_field_type("string", [models.DynamicConfigValue(id_val="noValue", value="-")])
     return panel.unit(unit).thresholds(_thresholds(None, None)).color_scheme(build.FieldColor().mode(models.FieldColorModeId.FIXED))
 
 

@@ -3,7 +3,7 @@
 from dashboards.frame import Board
 from dashboards.palette import CHECKS, ROLES, VERDICTS
 from dashboards.panels import HEIGHT, flags, graph, happened, number, rows, states
-from dashboards.queries import events, of_engine, rate
+from dashboards.queries import JUDGED, events, of_engine, rate
 
 
 def _mean(seconds: str) -> str:
@@ -38,6 +38,7 @@ BOARD = Board(
                     CHECKS,
                     by="@engine, check",
                     words="@engine {{check}}",
+                    where=JUDGED,
                     nothing="No engine is known yet",
                     height=10,
                 ),
@@ -82,7 +83,7 @@ BOARD = Board(
                 number(
                     "Failing for",
                     "Time since a check began to fail without a break",
-                    ("time() - min by (@engine, check) (inferlog_pd_check_failing_timestamp_seconds)", "@engine {{check}}"),
+                    ("time() - min by (@engine, check) (inferlog_pd_check_failing_timestamp_seconds)" + JUDGED, "@engine {{check}}"),
                     unit="s",
                     height=HEIGHT,
                     width=6,

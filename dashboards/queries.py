@@ -65,3 +65,7 @@ def encoded(family: str, label: str, states: list[str], by: str = "@engine") -> 
     """A state set as one number for each engine: the index of the state that is 1."""
     each = [f'{PREFIX}{family}{{{label}="{state}"}} * {index}' for index, state in enumerate(states)]
     return f"max by ({by}) ({' or '.join(each)})"
+
+
+JUDGED = ' unless on (@engine) inferlog_pd_verdict{verdict=~"not_judged|not_disaggregated"} == 1'
+"""Behind a query on checks: they are evaluated whatever the role, and mean nothing for an engine that is not judged."""

@@ -1,7 +1,7 @@
 """Logs of incidents in two parts, a healthy one and what then happened, with their times moved to today."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,15 +19,28 @@ class Play:
     settings: Mapping[str, Any]
     """What the configuration says of it."""
 
-    def moved(self, end: datetime) -> "Play":
+    @property
+    def lines(self) -> list[str]:
+        """The whole log."""
+        return self.before + self.after
+
+    def ending(self, end: datetime) -> "Play":
         """The same log as of a run whose last line is of `end`: an exporter that follows a log looks how old a line is."""
-        times = [_read(found[0], end.year) for line in self.before + self.after for found in _TIME.finditer(line)]
-        by = end - max(times) if times else None
+        return self._moved(end, max)
+
+    def beginning(self, begin: datetime) -> "Play":
+        """The same as of a run whose first line is of `begin`."""
+        return self._moved(begin, min)
+
+    def _moved(self, to: datetime, which: Callable[[list[datetime]], datetime]) -> "Play":
+        times = [_read(found[0], to.year) for line in self.lines for found in _TIME.finditer(line)]
+        by = to - which(times) if times else timedelta()
 
         def later(found: re.Match[str]) -> str:
-            return (_read(found[0], end.year) + by).strftime(_shape(found[0]))
+            return (_read(found[0], to.year) + by).strftime(_shape(found[0]))
 
-        return Play([_TIME.sub(later, line) for line in self.before], [_TIME.sub(later, line) for line in self.after], self.settings)
+        moved = [_TIME.sub(later, line) for line in self.lines]
+        return Play(moved[: len(self.before)], moved[len(self.before) :], self.settings)
 
 
 # vLLM's time (SGLang's behind its year), and klog's.
@@ -59,7 +72,7 @@ def restart(first: str, second: str, **settings: Any) -> Play:
     before, after = ((DATA / f"{log}.log").read_text(encoding="utf-8").splitlines() for log in (first, second))
     hour = timedelta(hours=1)
     last = max(_read(found[0], YEAR) for line in before for found in _TIME.finditer(line))
-    return Play(before, Play([], after, {}).moved(last + hour).after, settings)
+    return Play(before, Play([], after, {}).ending(last + hour).after, settings)
 
 
 def _split(lines: list[str], mark: str | None, add: Iterable[str], settings: Mapping[str, Any]) -> Play:

@@ -18,16 +18,31 @@ from tests.exporter.conftest import Running, free_port, wait_for
 NAMESPACE = "chat"
 
 
-class Stage:
-    """Everything that runs. `act` lets the incidents happen."""
+def serve(folder: Path, address: str) -> "subprocess.Popen[bytes]":
+    """A Prometheus with the configuration and the data of a folder."""
+    with (folder / "prometheus.log").open("wb") as out:
+        arguments = [
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address={address}",
+        ]
+        return subprocess.Popen(["prometheus", *arguments], stdout=out, stderr=out)
 
-    def __init__(self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s") -> None:
+
+class Stage:
+    """Everything that runs. `act` lets the incidents happen.
+
+    When it is `alone` the exporter has logs and nothing else: no pods, no metrics of engines, no RDMA ports.
+    """
+
+    def __init__(self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s", alone: bool = False) -> None:
         self.folder = folder
         now = datetime.now()  # noqa: DTZ005 - as the logs' own
-        self.plays = {name: play.moved(now) for name, play in plays.items()}
-        self.engines = {"decode-0": Engine(vllm), "sglang-decode-0": Engine(sglang)}
-        self.count("mlx5_0", 0)
-        self.count("mlx5_1", 0)
+        self.plays = {name: play.ending(now) for name, play in plays.items()}
+        self.engines = {} if alone else {"decode-0": Engine(vllm), "sglang-decode-0": Engine(sglang)}
+        if not alone:
+            self.count("mlx5_0", 0)
+            self.count("mlx5_1", 0)
         for name, play in self.plays.items():
             self.write(name, play.before)
         (folder / "state").mkdir()
@@ -57,11 +72,12 @@ class Stage:
     def _configuration(self) -> dict[str, Any]:
         def source(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             own = {"engine_metrics_url": f"http://{self.engines[name].address}/own"} if name in self.engines else {}
-            return {"name": name, "path": str(self.path(name)), "labels": {"namespace": NAMESPACE, "pod": name}, **own, **settings}
+            labels = {"labels": {"namespace": NAMESPACE, "pod": name}} if self.engines else {}
+            return {"name": name, "path": str(self.path(name)), **labels, **own, **settings}
 
         return {
             "state_file": str(self.folder / "state/state.json"),
-            "rdma_sysfs_root": str(self.folder / "sys"),
+            **({"rdma_sysfs_root": str(self.folder / "sys")} if self.engines else {}),
             "sources": [source(name, play.settings) for name, play in self.plays.items()],
         }
 
@@ -73,17 +89,7 @@ class Stage:
         jobs += [job(f"engine-{name}", engine.address, namespace=NAMESPACE, pod=name) for name, engine in self.engines.items()]
         config = self.folder / "prometheus.yml"
         config.write_text(yaml.safe_dump({"global": {"scrape_interval": scrape, "scrape_timeout": "1s"}, "scrape_configs": jobs}))
-        with (self.folder / "prometheus.log").open("wb") as out:
-            return subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={config}",
-                    f"--storage.tsdb.path={self.folder / 'tsdb'}",
-                    f"--web.listen-address={self.prometheus}",
-                ],
-                stdout=out,
-                stderr=out,
-            )
+        return serve(self.folder, self.prometheus)
 
     def ask(self, path: str, **parameters: object) -> dict[str, Any]:
         """An answer of Prometheus's API; empty while it does not answer."""
