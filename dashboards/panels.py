@@ -124,7 +124,7 @@ def _timeline(
         common.VizLegendOptions()
         .display_mode(shapes.LegendDisplayMode.LIST)
         .placement(shapes.LegendPlacement.BOTTOM)
-        .show_legend(False)
+        .show_legend(True)
         .calcs([])
     )
 

@@ -4,7 +4,8 @@ export function Timeline({ panel, all, window, width, height }) {
   const longest = Math.max(...all.map(({ name }) => name.length));
   const left = Math.min(longest * 7 + 14, width * 0.55);
   const across = width - left - 8;
-  const tall = Math.min(34, (height - 22) / all.length);
+  const tall = Math.min(34, (height - 42) / all.length);
+  const seen = [...new Set(all.flatMap(({ points }) => [...points.values()]))].sort((a, b) => a - b).map((value) => options[String(value)]);
   const size = Math.max(8, Math.min(12, tall - 3));
   const at = (time) => left + ((time / 1000 - window.start) / (window.end - window.start)) * across;
   const number = Math.max(2, Math.floor(across / 100));
@@ -27,10 +28,17 @@ export function Timeline({ panel, all, window, width, height }) {
         </g>
       ))}
       {ticks.map((time) => (
-        <text key={time} x={at(time * 1000)} y={height - 4} fontSize={11} textAnchor="middle" fill="#9a9aa5">
+        <text key={time} x={at(time * 1000)} y={height - 24} fontSize={11} textAnchor="middle" fill="#9a9aa5">
           {new Date(time * 1000).toISOString().slice(11, 19)}
         </text>
       ))}
+      <foreignObject x={0} y={height - 18} width={width} height={18}>
+        <div style={{ display: 'flex', gap: 14, fontSize: 11, whiteSpace: 'nowrap' }}>
+          {seen.map(({ text, color }) => (
+            <span key={text}><span style={{ color: NAMED[color] ?? color }}>■</span> {text}</span>
+          ))}
+        </div>
+      </foreignObject>
     </svg>
   );
 }

@@ -29,6 +29,17 @@ def serve(folder: Path, address: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(["prometheus", *arguments], stdout=out, stderr=out)
 
 
+def ask(address: str, path: str, **parameters: object) -> dict[str, Any]:
+    """An answer of Prometheus's API; empty while it does not answer."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://{address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=60) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except OSError:
+        return {}
+
+
 class Stage:
     """Everything that runs. `act` lets the incidents happen.
 
@@ -88,18 +99,12 @@ class Stage:
         jobs = [job("inferlog", f"127.0.0.1:{self.daemon.port}")]
         jobs += [job(f"engine-{name}", engine.address, namespace=NAMESPACE, pod=name) for name, engine in self.engines.items()]
         config = self.folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump({"global": {"scrape_interval": scrape, "scrape_timeout": "1s"}, "scrape_configs": jobs}))
+        config.write_text(yaml.safe_dump({"global": {"scrape_interval": scrape, "scrape_timeout": scrape}, "scrape_configs": jobs}))
         return serve(self.folder, self.prometheus)
 
     def ask(self, path: str, **parameters: object) -> dict[str, Any]:
-        """An answer of Prometheus's API; empty while it does not answer."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"http://{self.prometheus}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
-        except OSError:
-            return {}
+        """An answer of the stage's Prometheus."""
+        return ask(self.prometheus, path, **parameters)
 
     def now(self, *, scrapes: int = 0) -> float:
         """Wait for so many more complete scrapes of everything; Prometheus's time of the last one."""
