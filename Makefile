@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test lint types quick docs alerts goldens bench dependencies clean
+.PHONY: demo test lint types quick docs alerts dashboards goldens bench dependencies clean
 
 demo: $(VENV)/installed
 	$(BIN)/inferlog demo
@@ -30,6 +30,9 @@ docs: $(VENV)/installed
 # Write the alert rules after a change of alerts/source or alerts/thresholds.yaml.
 alerts: $(VENV)/installed
 	$(BIN)/python -m alerts.generate
+
+dashboards: $(VENV)/installed
+	$(BIN)/python -m dashboards.generate
 
 # Rewrite the golden expositions, and what alerts say, after a change that is meant; read the diff.
 goldens: $(VENV)/installed

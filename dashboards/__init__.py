@@ -1,0 +1,1 @@
+"""Grafana dashboards, and the Python that generates them: `make dashboards`."""

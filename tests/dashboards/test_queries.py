@@ -1,0 +1,47 @@
+"""Each query of each panel, on a real Prometheus that scrapes the exporter while incidents happen: healthy and not are different answers."""
+
+import pytest
+
+from .boards import BOARDS, Target, filled, targets
+from .conftest import Moments
+
+pytestmark = [pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(180)]
+
+BUGS = (
+    "inferlog_source_faults_total",
+    "inferlog_exporter_faults_total",
+    "inferlog_series_dropped_total",
+    "inferlog_source_lost_bytes_total",
+)
+"""Bugs of the exporter and floods, which no log brings about: their queries must run, and stay empty."""
+
+
+STEADY = {
+    "inferlog_build_info": "one exporter is of one version",
+    "inferlog_source_lag_bytes": "a scrape reads what was appended before it, so that only a machine that cannot keep up has any",
+}
+"""What stays as it is, and why."""
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
+def test_incident_shows(moments: Moments, target: Target) -> None:
+    """Ages grow by themselves, so that time stands still here."""
+    expression = target.expression.replace("time()", "2e9").replace("[20s]", f"[{moments.window}]")
+    before, after = (moments.ask(expression, time) for time in (moments.healthy, moments.incident))
+    if any(bug in expression for bug in BUGS):
+        assert before == after == {}
+        return
+    if target.panel["description"].rpartition(": ")[2] in STEADY:
+        assert before == after != {}
+        return
+    assert before != after
+    assert set(after.values()) | set(before.values()) > {"0"} or set(after.values()) - {"0", "NaN"}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_annotations_run(moments: Moments, board: str) -> None:
+    for annotation in BOARDS[board]["annotations"]["list"]:
+        expression = filled(annotation["expr"])
+        before, after = (moments.ask(expression, time) for time in (moments.healthy, moments.incident))
+        assert before != after, annotation["name"]
+        assert all(float(value) > 1e12 for value in after.values()), "milliseconds"
