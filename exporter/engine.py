@@ -386,7 +386,10 @@ class Engine(PairHandlers, SglangHandlers):
                 return  # the engine's own first request
             if self.life.state == "unknown":
                 self._answered_since_ready = answered  # nothing tells when it was ready
-        self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
+        tokens = answered > 0 and not self.gauges.last  # without periodic lines, answers are all there is
+        if tokens:
+            self.witnesses.tokens_at = self._arrival
+        self.life.traffic(head, tokens=tokens)
 
     # -- samples -------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from exporter.batches import Probes, decode_samples, first_stage, prefill_samples
 from exporter.capacity import Capacity
 from exporter.counters import Counters, Digest, Folds, RequestSet
+from exporter.evidence.engine_side import EngineWitnesses
 from exporter.interval import IntervalGauges
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
@@ -44,6 +45,8 @@ class SglangHandlers(ABC):
     gauges: IntervalGauges
     evidence: PdEvidence
     settings: Settings
+    witnesses: EngineWitnesses
+    _arrival: float | None
 
     def __init__(self) -> None:
         """The engine has its counters already."""
@@ -105,6 +108,7 @@ class SglangHandlers(ABC):
         self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed or 0.0)
         self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
+        self.witnesses.tokens_at = self._arrival  # a long prompt is prefilled in many batches, and generates nothing meanwhile
         if event.queues.keys() & {"bootstrap", "inflight"}:
             self.settings.pair_seen("prefill")
         if self.life.state in ("unknown", "stalled"):
@@ -121,6 +125,8 @@ class SglangHandlers(ABC):
         self.settings.pair_seen("decode" if event.pair else "")
         running = event.running or 0.0
         works = running > 0 and event.rate != 0
+        if works:
+            self.witnesses.tokens_at = self._arrival
         if event.pair and works:
             self.evidence.received(running)
         now, before = head.time, self._told.judged.get(dp_rank)
