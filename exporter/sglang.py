@@ -127,11 +127,11 @@ class SglangHandlers(ABC):
         works = running > 0 and event.rate != 0
         if works:
             self.witnesses.tokens_at = self._arrival
-        if event.pair and works:
-            self.evidence.received(running)
         now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0
+            if event.pair and works:
+                self.evidence.received(running)  # once: requests that fail are counted once, too
             if event.ratio is not None:
                 self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, running, 0.0), head)
