@@ -152,12 +152,15 @@ class Engine(PairHandlers, SglangHandlers):
         self.seen = self.seen or bool(found)
         handlers = self._handlers
         for event, head in found:
+            self.jit.follow(head.time, up=self.life.is_up)
             try:
                 handlers[type(event)](event, head)
                 if self.evidence.changed:
                     self._judge(head)
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
+        if found:
+            self.jit.follow(found[-1][1].time, up=self.life.is_up)
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
 
@@ -386,7 +389,10 @@ class Engine(PairHandlers, SglangHandlers):
                 return  # the engine's own first request
             if self.life.state == "unknown":
                 self._answered_since_ready = answered  # nothing tells when it was ready
-        self.life.traffic(head, tokens=answered > 0 and not self.gauges.last)  # without periodic lines, answers are all there is
+        tokens = answered > 0 and not self.gauges.last  # without periodic lines, answers are all there is
+        if tokens:
+            self.witnesses.tokens_at = self._arrival
+        self.life.traffic(head, tokens=tokens)
 
     # -- samples -------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from exporter.batches import Probes, decode_samples, first_stage, prefill_samples
 from exporter.capacity import Capacity
 from exporter.counters import Counters, Digest, Folds, RequestSet
+from exporter.evidence.engine_side import EngineWitnesses
 from exporter.interval import IntervalGauges
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
@@ -44,6 +45,8 @@ class SglangHandlers(ABC):
     gauges: IntervalGauges
     evidence: PdEvidence
     settings: Settings
+    witnesses: EngineWitnesses
+    _arrival: float | None
 
     def __init__(self) -> None:
         """The engine has its counters already."""
@@ -105,6 +108,7 @@ class SglangHandlers(ABC):
         self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed or 0.0)
         self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
+        self.witnesses.tokens_at = self._arrival  # a long prompt is prefilled in many batches, and generates nothing meanwhile
         if event.queues.keys() & {"bootstrap", "inflight"}:
             self.settings.pair_seen("prefill")
         if self.life.state in ("unknown", "stalled"):
@@ -121,11 +125,13 @@ class SglangHandlers(ABC):
         self.settings.pair_seen("decode" if event.pair else "")
         running = event.running or 0.0
         works = running > 0 and event.rate != 0
-        if event.pair and works:
-            self.evidence.received(running)
+        if works:
+            self.witnesses.tokens_at = self._arrival
         now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0
+            if event.pair and works:
+                self.evidence.received(running)  # once: requests that fail are counted once, too
             if event.ratio is not None:
                 self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, running, 0.0), head)

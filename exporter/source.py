@@ -11,6 +11,7 @@ from exporter.engine import UNKNOWN_RUNTIME, Engine
 from exporter.evidence.engine_side import Finding
 from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
+from exporter.gateway import GATEWAYS
 from exporter.jit_incidents import WARMUP_GRACE_SECONDS
 from exporter.verdict import PairSettings
 from exporter.worker_files import origin_of, told_by
@@ -184,8 +185,11 @@ class Source:
         return self.engines[container]
 
     def witness(self, found: Sequence[Finding], seen_by: Iterable[str], now: float | None = None) -> None:
-        """Take what other witnesses found about the engine, if there is just one; `seen_by` are those that look for compiles."""
-        engines = [self.engines[container] for container in self._runtimes if container in self.engines]
+        """Take what other witnesses found about the engine, if there is just one; `seen_by` are those that look for compiles.
+
+        A gateway beside it is none that they could mean: it has no figures, caches or compilers.
+        """
+        engines = [self.engines[each] for each, runtime in self._runtimes.items() if each in self.engines and runtime not in GATEWAYS]
         if len(engines) != 1:
             return
         for each in seen_by:

@@ -114,14 +114,11 @@ def _startup(now: _Now) -> Facts:
 
 def _readiness(now: _Now) -> Facts:
     life, jit = now.engine.life, now.engine.jit
-    up = life.is_up and life.ready is not None
-    since = life.ready.time if life.ready is not None else None
-    warms_up = since is not None and any(each.began <= since for each in jit.open(now.log))
     return {
         # Latched: what begins to compile later changes nothing, what compiles since before the ready line must end first.
-        "ready": up and not warms_up,
-        "known_by": ("ready line" if life.ready_observed else "traffic") if up else None,
-        "ready_at": now.at(life.ready) if up else None,
+        "ready": life.is_up and not jit.warms_up(now.log),
+        "known_by": ("ready line" if life.ready_observed else "traffic") if life.is_up else None,
+        "ready_at": now.at(life.ready) if life.is_up else None,
         "compiling": sorted({each.backend for each in jit.open(now.log)}),
     }
 

@@ -38,7 +38,7 @@ class EngineWitnesses:
         self.silent_jit = SilentJit(counters)
         self.rdma = RdmaWindow()
         self.tokens_at: float | None = None
-        """When (epoch) the log last told of generated tokens."""
+        """When (epoch) the log last told of generated tokens, or of what stands for them: a prefill batch, or an answer without stats."""
 
     def restart(self) -> None:
         """Another engine process."""

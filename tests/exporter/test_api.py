@@ -98,6 +98,7 @@ def test_startup_that_failed_tells_in_which_phase() -> None:
 
 SERVING = (*STARTED, line("x", at="03:15:00"), READY)
 COMPILES = begins("03:16:00")
+JIT_OPS = "Loading JIT ops: batch_prefill_with_kv_cache_dtype_q_bf16"
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,13 @@ COMPILES = begins("03:16:00")
         pytest.param([*SERVING, COMPILES, line("x", at="03:31:01")], 200, 200, id="a-compile-without-end-is-forgotten"),
         pytest.param([*STARTED, begins("03:14:00"), line("x", at="03:15:00"), READY], 503, 503, id="warm-up-goes-on"),
         pytest.param([*STARTED, begins("03:14:00"), line("x", at="03:15:00"), READY, ends("03:15:09")], 200, 200, id="warm-up-is-over"),
+        pytest.param([*SERVING, begins("03:15:00")], 200, 503, id="compiles-in-the-second-of-the-ready-line"),
+        pytest.param([*SERVING, JIT_OPS], 200, 503, id="compiles-by-a-line-without-a-time"),
+        pytest.param([*STARTED, JIT_OPS, line("x", at="03:15:00"), READY], 503, 503, id="warm-up-goes-on-without-a-time"),
+        pytest.param(
+            [*STARTED, begins("03:14:00"), READY, begins("03:14:05", "b"), ends("03:14:09")], 200, 503, id="a-kernel-after-warm-up"
+        ),
+        pytest.param([*SERVING, error(FATAL, "03:20:00"), begins("03:20:20"), READY], 503, 503, id="next-process-warms-up"),
         pytest.param([*SERVING, error(HANG, "03:20:00")], 200, 200, id="stalled"),
         pytest.param([*SERVING, STOPPING], 503, 503, id="stopped"),
         pytest.param([*SERVING, error(FATAL, "03:20:00")], 503, 503, id="failed"),
@@ -121,10 +129,15 @@ COMPILES = begins("03:16:00")
 )
 def test_ready_is_latched_at_the_first_true_readiness(lines: list[str], code: int, strict: int) -> None:
     """Warm-up over and HTTP up; what compiles later concerns only who asks with `strict`."""
-    client = asking(read(*lines).source)
-
-    assert (code, strict) == (client.get("/engine/ready").status_code, client.get("/engine/ready?strict=1").status_code)
-    assert (code == 200) == client.get("/engine/ready").json()["ready"]
+    reading = read(*lines)
+    for source in (reading.source, restarted(reading.source)[0]):
+        client = asking(source)
+        assert (code, strict) == (client.get("/engine/ready").status_code, client.get("/engine/ready?strict=1").status_code)
+        assert (code == 200) == client.get("/engine/ready").json()["ready"]
+    one_by_one = Reading()
+    for each in lines:
+        one_by_one.feed(each)
+    assert code == asking(one_by_one.source).get("/engine/ready").status_code
 
 
 def test_several_sources_are_ready_when_all_are() -> None:

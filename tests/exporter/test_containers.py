@@ -5,10 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from exporter.evidence.sightings import CompilerSighting
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
 from parsers.log import CONTAINERS
 from tests.exporter.conftest import POST, READY, YEAR, Node, line, logo, stats
+from tests.exporter.engines import NOW
+from tests.exporter.test_gateway import START as ROUTER
 from tests.exporter.test_state import FILE, restarted
 
 PREFILL, DECODE, PROXY = "prefill-1  | ", "decode-1   | ", "nginx-1    | "
@@ -147,3 +150,13 @@ def test_a_name_that_was_shown_outlives_a_kill(node: Node) -> None:
     node.start("sources: [{name: compose, path: compose.log}]")
     assert node.scrape()["compose", "engine_starts_total", ()] == 1
     assert node.scrape()["compose/decode-1", "engine_starts_total", ()] == 1
+
+
+@pytest.mark.parametrize("more", [[], [PREFILL + logo()]], ids=["one-engine", "two-engines"])
+def test_a_gateway_is_no_engine_that_witnesses_could_mean(more: list[str]) -> None:
+    """Beside one engine their word is about that one; which of two they mean cannot be told."""
+    source = read("router-1  | " + ROUTER.format("PrefillDecode"), DECODE + logo(), *more)
+    assert source.runtime == "sglang_router"
+    source.witness([CompilerSighting(NOW)], ["process"])
+    by_name = {each.common["source"]: each for each in source.snapshots(None)}
+    assert total(by_name["compose/decode-1"], "jit_observed_total") == (not more)

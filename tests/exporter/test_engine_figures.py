@@ -4,9 +4,10 @@ import pytest
 
 from exporter.evidence import engine_metrics
 
-from .conftest import POST, Reading, failure, line, logo, read, stats, transfers
+from .conftest import POST, READY, Reading, failure, line, logo, read, stats, transfers
 from .engines import NOW, Pair, exposition
-from .test_sglang import arguments
+from .sglang_lines import READY as SGLANG_READY
+from .sglang_lines import arguments, decode, prefill, tagged
 
 HEALTHY = {"requests": 5.0, "local": 5.0, "external": 4995.0, "moved": 40.0, "generated": 500.0}
 BYPASS = {"requests": 5.0, "local": 5000.0, "generated": 500.0}
@@ -309,6 +310,32 @@ def test_frozen_figures_of_another_engine_stall_nothing() -> None:
         served(pair, f"03:{20 + number // 6}:{number % 6}0")
 
     assert "serving" == state(pair)
+
+
+@pytest.mark.parametrize(
+    ("start", "alive"),
+    [
+        pytest.param([arguments(), tagged(SGLANG_READY, tags="")], decode(), id="sglang-decodes"),
+        pytest.param([arguments(), tagged(SGLANG_READY, tags="")], prefill(new=8192), id="sglang-prefills-one-long-prompt"),
+        pytest.param([logo(), READY], POST, id="answers-without-stats"),
+    ],
+)
+def test_an_engine_that_is_too_busy_to_be_asked_is_not_stalled(start: list[str], alive: str) -> None:
+    """Its log tells that it works; when that ends, it is, and with the next word it is no more."""
+    pair = Pair()
+    pair.reading = Reading().feed(*start, arrival=NOW)
+    pair.told(running=3)
+    for number in range(41):
+        if number < 30:
+            pair.reading.feed(alive, arrival=pair.now)
+        assert "serving" == state(pair)
+        pair.now += 10
+        pair.take("timeout")
+    assert "stalled" == state(pair)
+    pair.reading.feed(alive, arrival=pair.now)
+    assert "serving" == state(pair)
+    pair.now += 10
+    assert "serving" == state(pair.take("timeout"))
 
 
 # -- SGLang ------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 
 from .conftest import Reading, read
-from .sglang_lines import READY, arguments, decode, room, tagged
+from .sglang_lines import PAIR, READY, arguments, decode, room, tagged
 
 RANKS = ("TP0", "TP1")
 LAYOUT = "NIXL state layout rejected: peer={peer} ['NIXL prepared state component 0 (mamba) stride mismatch for peer {peer}: src[0]=4096, dst[0]=2048']"
@@ -131,3 +131,28 @@ def test_weights_that_are_committed_behind_the_graphs_have_their_seconds() -> No
     text = "Load weight end. Committed real weights after CUDA graph capture in {:.2f} s (capture overlap window 61.20 s, startup overlap total 84.50 s)"
     reading = read(arguments(tp_size=2), tagged(text.format(9.5), "02:01:00", "TP0"), tagged(text.format(10), "02:01:01", "TP1"))
     assert reading.value("startup_seconds", "load_weights") == 10
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_failed_requests_are_told_however_often_batches_are(every: int) -> None:
+    """Each second request fails, with 20 at work: as many as in ten seconds, whatever decode_log_interval says."""
+    reading = started("decode")
+    for second in range(100):
+        at = f"02:0{1 + second // 60}:{second % 60:02}"
+        if second % every == 0:
+            reading.feed(decode(at, running=20, pair=PAIR))
+        if second % 2:
+            reading.feed(room("Decode transfer", second, at=at))
+    assert reading.check("no_transfer_failure") == "fail"
+    assert reading.verdict == "transport_failing"
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_failed_request_among_many_is_an_accident(every: int) -> None:
+    """Two of the 80 in two intervals are too few."""
+    reading = started("decode")
+    for second in range(0, 41, every):
+        reading.feed(decode(f"02:01:{second:02}", running=40, pair=PAIR))
+        if second in (20, 30):
+            reading.feed(room("Decode transfer", second, at=f"02:01:{second:02}"))
+    assert reading.check("no_transfer_failure") == "unknown"
