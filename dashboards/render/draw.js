@@ -34,7 +34,7 @@ for (const name of (await readdir(boards)).filter((each) => each.endsWith('.json
   await page.waitForFunction(() => document.title === 'READY', undefined, { timeout: 60000 });
   const file = join(folder, name.replace('.json', '.png'));
   await page.screenshot({ path: file, fullPage: true });
-  await page.screenshot({ path: file.replace('.png', '-first.png'), clip: { x: 0, y: 0, width: 1420, height: await page.evaluate(() => window.firstScreen) } });
+  await page.screenshot({ path: file.replace('.png', '-first.png'), fullPage: true, clip: { x: 0, y: 0, width: 1420, height: await page.evaluate(() => window.firstScreen) } });
   const empty = await page.evaluate(() => [...document.querySelectorAll('[data-empty]')].map((each) => each.dataset.empty));
   console.log(`${file}: ${Math.round((await stat(file)).size / 1024)} KB; without data: ${empty.join(', ') || 'none'}`);
 }

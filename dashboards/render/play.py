@@ -3,7 +3,7 @@
     python -m dashboards.render.play FOLDER            # plays into FOLDER, then draws
     python -m dashboards.render.play FOLDER --again    # draws what FOLDER holds
 
-Needs prometheus, chromium and node, and `npm ci` in this folder. The drawing is Grafana's own components where npm has them;
+Needs prometheus, chromium, node, and `npm install --ignore-scripts --no-package-lock` in this folder. The drawing is Grafana's own components where npm has them;
 state timelines are a stand-in, and say so.
 """
 
