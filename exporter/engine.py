@@ -110,7 +110,7 @@ class Engine(PairHandlers, SglangHandlers):
             events.EngineSettings: self._told_settings,
             events.EngineReady: self._ready,
             events.EngineStopping: lambda event, head: self.life.stop(),
-            events.EngineFailure: self.life.fail,
+            events.EngineFailure: self._failed,
             events.AddressInUse: self._address_in_use,
             events.UncaughtException: lambda event, head: self.life.uncaught(head),
             events.Hazard: self.life.hazard,
@@ -216,6 +216,11 @@ class Engine(PairHandlers, SglangHandlers):
         self.life.is_ready(head)
         self.evidence.ready(head)
         self._answered_since_ready = 0.0
+
+    def _failed(self, event: events.EngineFailure, head: Head) -> None:
+        if event.kind == "hang" and self.jit.open(head.time):
+            return  # the complaint itself says that a compile is such a time; it comes again each minute if it was something else
+        self.life.fail(event, head)
 
     def _address_in_use(self, event: events.AddressInUse, head: Head) -> None:
         if self.life.phase == "startup":

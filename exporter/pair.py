@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
+from exporter.evidence.engine_metrics import EngineReading
 from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
 from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
@@ -80,12 +81,15 @@ class PairHandlers(ABC):
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
+        compiles = bool(self.jit.open(log_now))
         for finding in found:
             try:
                 if isinstance(finding, Sighting):
                     self.witnesses.compiled(finding, self.life, self.jit, clock)
                 else:
-                    self.witnesses.take(finding, self.evidence, self.life, counts_preemptions="preempted" not in self._totals)
+                    self.witnesses.take(finding, self.evidence, counts_preemptions="preempted" not in self._totals)
+                    if isinstance(finding, EngineReading) and not compiles and self.witnesses.are_of_a_stall(finding):
+                        self.life.stall()
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
         self._witnessed(now, log_now)

@@ -46,15 +46,17 @@ class EngineWitnesses:
         self.rdma.restart()
         self.tokens_at = None
 
-    def take(self, found: Finding, evidence: PdEvidence, life: LifeCycle, *, counts_preemptions: bool) -> None:
+    def take(self, found: Finding, evidence: PdEvidence, *, counts_preemptions: bool) -> None:
         """A reading."""
         if isinstance(found, RdmaReading):
             self.rdma.take(found)
         elif isinstance(found, EngineReading):
             since = self.metrics.take(found, counts_preemptions=counts_preemptions)
             evidence.engine_metrics(transfers=since.get("transfers", 0.0), failures=since.get("failed", 0.0))
-            if self.metrics.is_stalled(found.at, self.tokens_at):
-                life.stall()
+
+    def are_of_a_stall(self, last: EngineReading) -> bool:
+        """Whether the engine's figures, of which these came last, are those of one that should work and does not."""
+        return self.metrics.is_stalled(last.at, self.tokens_at)
 
     def compiled(self, found: Sighting, life: LifeCycle, jit: JitLedger, clock: EventClock) -> None:
         """A compile, in the phase in which it was; one that counts is part of an incident as a line would be."""

@@ -117,7 +117,7 @@ JIT_OPS = "Loading JIT ops: batch_prefill_with_kv_cache_dtype_q_bf16"
         pytest.param([*SERVING, JIT_OPS], 200, 503, id="compiles-by-a-line-without-a-time"),
         pytest.param([*STARTED, JIT_OPS, line("x", at="03:15:00"), READY], 503, 503, id="warm-up-goes-on-without-a-time"),
         pytest.param(
-            [*STARTED, begins("03:14:00"), READY, begins("03:14:05", "b"), ends("03:14:09")], 200, 503, id="a-kernel-after-warm-up"
+            [*STARTED, begins("03:14:00"), READY, begins("03:14:05", kernel="b"), ends("03:14:09")], 200, 503, id="a-kernel-after-warm-up"
         ),
         pytest.param([*SERVING, error(FATAL, "03:20:00"), begins("03:20:20"), READY], 503, 503, id="next-process-warms-up"),
         pytest.param([*SERVING, error(HANG, "03:20:00")], 200, 200, id="stalled"),

@@ -4,6 +4,7 @@ import pytest
 
 from exporter.evidence import engine_metrics
 
+from .compiles import begins, ends
 from .conftest import POST, READY, Reading, failure, line, logo, read, stats, transfers
 from .engines import NOW, Pair, exposition
 from .sglang_lines import READY as SGLANG_READY
@@ -336,6 +337,16 @@ def test_an_engine_that_is_too_busy_to_be_asked_is_not_stalled(start: list[str],
     assert "serving" == state(pair)
     pair.now += 10
     assert "serving" == state(pair.take("timeout"))
+
+
+def test_an_engine_that_compiles_is_not_stalled() -> None:
+    """It is known why no figure moves; when it still does not after that, nothing explains it."""
+    pair = Pair(begins("03:20:00")).told(running=3)
+    for _ in range(20):
+        pair.told()
+    assert "serving" == state(pair)
+    pair.reading.feed(ends("03:24:00"), arrival=pair.now)
+    assert "stalled" == state(pair.told())
 
 
 # -- SGLang ------------------------------------------------------------------------------------------------------------

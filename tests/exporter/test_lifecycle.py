@@ -2,6 +2,7 @@
 
 import pytest
 
+from .compiles import begins, ends
 from .conftest import (
     API,
     CORE,
@@ -21,6 +22,7 @@ from .conftest import (
     transfers,
 )
 
+COMPILES = (logo(), READY, stats("03:19:00"), begins("03:20:00"))
 FATAL = "EngineCore encountered a fatal error."
 NOT_STARTED = "EngineCore failed to start."
 WORKER_DIED = "Worker proc VllmWorker-3 died unexpectedly (exit code: -9), shutting down executor."
@@ -370,6 +372,9 @@ def test_answers_end_a_hang_where_no_periodic_line_is_printed() -> None:
     ("lines", "incidents"),
     [
         pytest.param([logo(), core(), error(HANG, "03:14:00")], 0, id="while-compiling"),
+        pytest.param([*COMPILES, error(HANG, "03:21:00"), error(HANG, "03:22:00")], 0, id="while-it-serves-and-compiles"),
+        pytest.param([*COMPILES, error(HANG, "03:21:00"), ends("03:21:30"), error(HANG, "03:22:00")], 1, id="after-a-compile"),
+        pytest.param([*COMPILES, error(HANG, "03:36:00")], 1, id="no-compile-takes-so-long"),
         pytest.param([logo(), READY, error(HANG, "03:20:00")], 1, id="after-ready"),
         pytest.param([stats(), error(HANG, "03:20:00")], 1, id="after-traffic"),
         pytest.param([logo(), READY, *(error(HANG, f"03:{minute}:00") for minute in range(20, 40))], 1, id="each-minute"),
