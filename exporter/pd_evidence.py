@@ -1,5 +1,6 @@
 """What a log tells about prefill/decode disaggregation: evidence over the last two intervals that served requests."""
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -51,15 +52,40 @@ class Period:
     params_refused: int = 0
     setups: int = 0
     """Handshakes that failed before any request was named."""
+    side_effects: int = 0
+    """Records of what failed beside an attempt, a handshake's set-up among them; the periodic line counts them as well."""
+    reported_failures: float = 0.0
+    """By the connector's periodic line, summed over the ranks: no less than that failed, also where no record is in this log."""
+    reported_expired: float = 0.0
+    reported_late: float = 0.0
     eventful: bool = False
     """Whether a record came, of any kind."""
     decodes: bool = False
     """More than the one token for each answer that a prefill engine generates, too."""
 
     @property
+    def attempts_failed(self) -> float:
+        """Each failure is on the periodic line as well as in its record, so that the two are never added."""
+        return max(self.failed_attempts, self.reported_failures - self.side_effects)
+
+    @property
     def failures(self) -> int:
         """Requests known to have failed, or 1 where records name none."""
         return max(len(self.failed_requests), min(self.failed_attempts, 1))
+
+    def failed(self, ranks: int) -> int:
+        """The same, or what the line alone tells: on each of the `ranks` a request may have failed."""
+        unnamed = math.ceil(self.attempts_failed / ranks) if self.attempts_failed > self.failed_attempts else 0
+        return max(self.failures, unnamed)
+
+    def expiries(self, ranks: int) -> int:
+        """Requests that expired: one record a request, while each rank counts it."""
+        return max(self.expired, math.ceil(self.reported_expired / ranks))
+
+    @property
+    def late(self) -> bool:
+        """Whether blocks were read after they had expired."""
+        return self.late_reads > 0 or self.reported_late > 0
 
     @property
     def kind(self) -> tuple[float, ...]:
@@ -101,6 +127,7 @@ class PdEvidence:
         "_skipped_at",
         "_paused",
         "_usual",
+        "_closes",
     )
 
     def __init__(self, digest: Digest) -> None:
@@ -126,6 +153,8 @@ class PdEvidence:
         """Engines whose last line told of no tokens: lines without any may have been left out since."""
         self._usual: float | None = None
         """The shortest time between two lines of which the first told of tokens: how often the engine prints them."""
+        self._closes = False
+        """Whether the last periodic line ended a period, so that the records of its interval are in a closed one."""
 
     def window(self) -> Iterator[Period]:
         """The periods that count now, the open one last."""
@@ -151,6 +180,7 @@ class PdEvidence:
             admitted = max(admitted, running)
         elif running > before[1]:
             admitted += running - before[1]
+        self._closes = False
         length = self._length(engine, before[0] if before else None, now)
         (self._paused.discard if generation_rate or prompt_rate else self._paused.add)(engine)
         if generation_rate > 0 and not prompt_rate and not admitted and self.open == Period():
@@ -176,6 +206,7 @@ class PdEvidence:
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
+        self._closes = True
         period.served, period.prompt_tokens, period.requests, period.answered = True, prompt_tokens, requests, self._responses
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
@@ -207,6 +238,19 @@ class PdEvidence:
             self.succeeded = self.tried = True
         else:
             period.empty += 1
+        self._reported(event)
+
+    def _reported(self, event: KvTransferInterval) -> None:
+        """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
+        failed, expired, late = event.failed or 0.0, event.expired or 0.0, event.late or 0.0
+        if not failed + expired + late:
+            return
+        period = self.closed[-1] if self._closes else self.open
+        period.reported_failures += failed
+        period.reported_expired += expired
+        period.reported_late += late
+        self.changed = period.eventful = True
+        self.tried = self.tried or failed > 0
 
     def moved(self) -> None:
         """One request's KV came over."""
@@ -242,6 +286,7 @@ class PdEvidence:
         if event.reason == "aborted":
             return
         self._record().setups += event.reason == "handshake_setup"
+        self.open.side_effects += event.reason in _SIDE_EFFECTS
         if event.reason not in _SIDE_EFFECTS:
             self.open.failed_attempts += 1
             for request in (event.request, *event.others):

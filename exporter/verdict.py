@@ -117,8 +117,8 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
         checks["params_injected"] = "fail"
     checks["compatibility"] = _compatibility(evidence, settings)
     checks["local_prefill_low"] = _local_prefill(settings, window)
-    checks["no_transfer_failure"] = _transfer_failure(window, transfers, settings.limits, tried=evidence.tried)
-    checks["kv_in_time"] = _in_time(window, transfers, settings.limits)
+    checks["no_transfer_failure"] = _transfer_failure(window, transfers, settings, tried=evidence.tried)
+    checks["kv_in_time"] = _in_time(window, transfers, settings)
     if transfers > 0:
         checks["transfers_growing"] = "pass"
     elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail" or _served_without_transfer(settings, window):
@@ -157,21 +157,21 @@ def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool
     return tells and len(served) == WINDOW and all(period.answered for period in served)
 
 
-def _transfer_failure(window: list[Period], transfers: float, limits: FailureLimits, *, tried: bool) -> str:
-    failures = sum(period.failures for period in window)
+def _transfer_failure(window: list[Period], transfers: float, settings: PdSettings, *, tried: bool) -> str:
+    failures, limits = sum(period.failed(settings.ranks) for period in window), settings.limits
     if not failures:
         return "pass" if tried and not any(period.setups for period in window) else "unknown"
     succeeded = transfers + sum(period.received for period in window)
-    attempts = succeeded + sum(period.failed_attempts for period in window)
-    share = sum(period.failed_attempts for period in window) / attempts
+    failed = sum(period.attempts_failed for period in window)
+    share = failed / (succeeded + failed)
     if succeeded == 0 or (failures >= limits.requests and share >= limits.share):
         return "fail"
     return "unknown"
 
 
-def _in_time(window: list[Period], transfers: float, limits: FailureLimits) -> str:
-    expired = sum(period.expired for period in window)
-    if any(period.late_reads for period in window) or (expired >= limits.requests and expired >= limits.share * (transfers + expired)):
+def _in_time(window: list[Period], transfers: float, settings: PdSettings) -> str:
+    expired, limits = sum(period.expiries(settings.ranks) for period in window), settings.limits
+    if any(period.late for period in window) or (expired >= limits.requests and expired >= limits.share * (transfers + expired)):
         return "fail"
     return "unknown" if expired else "pass"
 
@@ -191,7 +191,7 @@ def _computed_instead(window: list[Period], settings: PdSettings, checks: dict[s
 
 def _corrupts(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
     """Whether answers may be wrong: blocks read after expiry, or a failed load that the scheduler took for a good one."""
-    if any(period.late_reads for period in window):
+    if any(period.late for period in window):
         return True
     return any(uncaught_load(evidence, settings.version, period) for period in window)
 
@@ -213,7 +213,7 @@ def _verdict(
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
     transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
-    failures = evidence.witnessed.failures > 0 or any(period.failures or period.setups for period in window)
+    failures = evidence.witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
     quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
     expected = settings.expect_all or checks["pair_selected"] == "pass"
     rows = (

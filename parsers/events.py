@@ -253,6 +253,9 @@ class KvTransferInterval(NamedTuple):
     bytes_per_second: float
     descriptors: float
     failed: float | None = None
+    expired: float | None = None
+    late: float | None = None
+    """Reads that were notified after their request had expired."""
 
 
 class KvMoved(NamedTuple):

@@ -27,6 +27,7 @@ _TRANSFERS = "Num successful transfers"
 _POST = "Avg post time (ms)"
 _SIZE = "Avg MB per transfer"
 _FAILED = ("Num failed transfers", "Num failed recvs")  # a side prints its own: Mooncake's prefill sends, its decode receives
+_IN_TIME = ("Num KV expired reqs", "Num notifs after expiry")
 _FAMILIES = ("kv_transfers_total", "kv_transfer_bytes_total", "kv_transfer_seconds_total")
 
 
@@ -86,7 +87,18 @@ def _interval(connector: str, values: Mapping[str, str]) -> KvTransferInterval:
         float(get("Throughput (MB/s)", 0)) * MIB,
         float(get("Avg number of descriptors", 0)),
         failures,
+        *(_count(values, key) for key in _IN_TIME),
     )
+
+
+def _count(values: Mapping[str, str], key: str) -> float | None:
+    """A number of requests; ValueError for one that no engine reaches."""
+    if key not in values:
+        return None
+    count = float(values[key])
+    if not count < LARGEST:
+        raise ValueError
+    return count
 
 
 @rule(

@@ -55,6 +55,14 @@ def quiet(at: str) -> str:
     return stats(at, prompt=0.0, generation=0.0, running=0)
 
 
+def reporting(at: str, *, failed: int = 0, expired: int = 0, late: int = 0) -> list[str]:
+    """An interval of whose eight transfers the connector's line tells more (from vLLM 0.31 on)."""
+    more = f", Num failed transfers={failed}, Num KV expired reqs={expired}, Num notifs after expiry={late}"
+    return [*healthy(at)[:-1], transfers(8, at, more=more)]
+
+
+CONSUMER = "KVTransferConfig(kv_connector='NixlConnector', engine_id='e', kv_role='kv_consumer', kv_load_failure_policy='fail')"
+TWO_RANKS = [logo("0.32.0"), arguments(f"'tensor_parallel_size': 2, 'kv_transfer_config': {CONSUMER}"), READY]
 HYBRID = line("Hybrid Memory Allocator is enabled with NIXL", RANK0)
 PASSED = line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK0)
 LATE = line("Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker.", RANK0, level="WARNING")
@@ -95,6 +103,9 @@ VERDICT_CASES = {
         [*decode(policy="fail"), *healthy("03:14:10"), *(failure("transfer_exception", f"cmpl-{i}") for i in range(4)), failing(4)],
         "transport_failing",
     ),
+    "reported-failures": ([*decode(policy="fail"), *reporting("03:14:10", failed=20)], "transport_failing"),
+    "reported-late-reads": ([*decode(), *reporting("03:14:10", late=1)], "corruption_risk"),
+    "nothing-reported": ([*decode(policy="fail"), *reporting("03:14:10")], "proven"),
     "router-forgot": ([*decode(), *local("03:14:10"), *local("03:14:20")], "router_bypass"),
     "some-by-transfer": ([*decode(), *healthy("03:14:10"), *local("03:14:20"), *local("03:14:30")[:-1]], "partial"),
     "five-quiet-minutes": ([*decode(), *healthy("03:14:10"), quiet("03:14:20"), line("x", API, "03:19:20")], "idle"),
@@ -190,6 +201,15 @@ CHECK_CASES = [
         "side-effects-are-no-attempts",
         [*decode(), *healthy("03:14:10"), *(failure("notification_failed", f"cmpl-{i}") for i in range(5))],
     ),
+    ("no_transfer_failure", "fail", "reported-by-the-periodic-line-alone", [*decode(policy="fail"), *reporting("03:14:10", failed=2)]),
+    ("no_transfer_failure", "pass", "none-reported", [*decode(policy="fail"), *reporting("03:14:10")]),
+    ("no_transfer_failure", "unknown", "two-ranks-report-one-request", [*TWO_RANKS, *reporting("03:14:10", failed=2)]),
+    (
+        "no_transfer_failure",
+        "unknown",
+        "a-record-and-its-report-are-one-failure",
+        [*decode(policy="fail"), failure("transfer_failed", at="03:14:05"), *reporting("03:14:10", failed=1)],
+    ),
     ("no_recompute", "unknown", "no-traffic", decode()),
     ("no_recompute", "pass", "none", [*decode(), *healthy("03:14:10")]),
     ("no_recompute", "fail", "recovered", [*decode("0.26.0"), skipped(), recovered()]),
@@ -202,6 +222,9 @@ CHECK_CASES = [
     ("kv_in_time", "unknown", "one-expired", [*decode(), *healthy("03:14:10"), *expired(1)]),
     ("kv_in_time", "fail", "two-expired", [*decode(), *healthy("03:14:10"), *expired(2)]),
     ("kv_in_time", "fail", "read-late", [*decode(), *healthy("03:14:10"), LATE]),
+    ("kv_in_time", "fail", "two-reported-as-expired", [*decode(), *reporting("03:14:10", expired=2)]),
+    ("kv_in_time", "unknown", "two-ranks-report-one", [*TWO_RANKS, *reporting("03:14:10", expired=2)]),
+    ("kv_in_time", "fail", "reported-as-read-late", [*decode(), *reporting("03:14:10", late=1)]),
     ("pair_selected", "unknown", "an-engine-cannot-tell", [*decode(), *healthy("03:14:10")]),
     ("rdma_growing", "unknown", "a-log-cannot-tell", [*decode(), *healthy("03:14:10")]),
 ]
