@@ -304,6 +304,7 @@ class Engine(PairHandlers, SglangHandlers):
         self._dp_rank[head.origin.who] = event.engine
         if event.generation_rate > 0:
             self.witnesses.tokens_at = self._arrival
+        before = self.gauges.last.get(event.engine)
         self.gauges.stats(event, head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
@@ -311,7 +312,7 @@ class Engine(PairHandlers, SglangHandlers):
         state = self.life.state
         # An idle engine prints none, so that any such line tells of an engine at work.
         if state != "serving" and (event.generation_rate > 0 or event.running > 0 or state == "unknown"):
-            self.life.traffic(head, tokens=event.generation_rate > 0)
+            self.life.traffic(head, tokens=event.generation_rate > 0, before=before)
 
     def _follows(self, head: Head) -> str:
         """The engine of the periodic line before: lines that follow it carry no number."""

@@ -130,15 +130,20 @@ class LifeCycle:
         if not self.ready or (observed and not self.ready_observed):
             self.ready, self.ready_observed = head, observed
 
-    def traffic(self, head: Head, *, tokens: bool) -> None:
+    def traffic(self, head: Head, *, tokens: bool, before: Head | None = None) -> None:
         """Requests were answered, or tokens were generated. Where the ready line is missing, this tells of readiness.
 
-        Answers that arrive after an orderly shutdown began do not bring the engine back.
+        `before` is the engine's periodic line before the one that tells of tokens. Answers do not bring an engine back that
+        stopped or failed, as others may give them in its place.
         """
-        if self.state in ("unknown", "starting"):
+        if self.state in ("unknown", "starting") or (tokens and self.state == "failed" and self._failed_before(before)):
             self.is_ready(head, observed=False)
         elif tokens and self.state == "stalled":
             self.state = "serving"
+
+    def _failed_before(self, line: Head | None) -> bool:
+        """Whether the failure was before a line: tokens since then are of another process, whose start lines were lost."""
+        return line is not None and line.time is not None and line.time > max(self._incidents.values(), default=0.0)
 
     def stall(self) -> None:
         """A second witness, as the engine's own metrics are, says that an engine which should work does not."""

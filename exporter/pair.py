@@ -73,6 +73,8 @@ class PairHandlers(ABC):
 
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
+        if recalled := self.witnesses.recalled(self._thresholds):
+            self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
         return judge(self.evidence, self.pd_settings, log_now)
 
     def _judge(self, head: Head) -> None:
@@ -97,9 +99,12 @@ class PairHandlers(ABC):
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, self._thresholds))
+
+    @property
+    def _thresholds(self) -> Thresholds:
         settings = self.pd_settings
-        limits = Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, limits))
+        return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 

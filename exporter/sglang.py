@@ -121,6 +121,7 @@ class SglangHandlers(ABC):
             return
         dp_rank = head.origin.dp_rank
         self.jit.goes_on(head)
+        last = self.gauges.last.get(dp_rank)
         self.gauges.values(decode_samples(event, dp_rank, self.settings.method or "unknown"), dp_rank, head)
         self.settings.pair_seen("decode" if event.pair else "")
         running = event.running or 0.0
@@ -136,8 +137,8 @@ class SglangHandlers(ABC):
                 self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, running, 0.0), head)
         self.evidence.quiet_since = head.time  # until the next line: an idle engine prints none
-        if self.life.state == "unknown" or (works and self.life.state == "stalled"):
-            self.life.traffic(head, tokens=works)
+        if self.life.state == "unknown" or (works and self.life.state in ("stalled", "failed")):
+            self.life.traffic(head, tokens=works, before=last)
 
     def _health_answered(self, event: events.HealthAnswered, head: Head) -> None:
         self._told.probes.answered(head)

@@ -1,12 +1,13 @@
 """The other witnesses' word as an engine's state takes it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.clock import EventClock
 from exporter.counters import Counters, Sample
 from exporter.evidence.engine_metrics import EngineReading
-from exporter.evidence.engine_window import EngineWindow, engine_checks, local_ratio
+from exporter.evidence.engine_window import EngineWindow, Interval, engine_checks, local_ratio
 from exporter.evidence.rdma import RdmaReading
 from exporter.evidence.rdma_window import RdmaWindow
 from exporter.evidence.sightings import CacheSighting, CompilerBurst, Sighting
@@ -73,8 +74,17 @@ class EngineWitnesses:
         if now is None:
             return Witnessed()
         told = self.metrics.window(now)
+        found = self._of_figures(told, limits)
+        return replace(found, checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)})
+
+    def recalled(self, limits: Thresholds) -> Witnessed | None:
+        """What held before a restart of ours and still stands; None when there is nothing such."""
+        told = self.metrics.recalled
+        return self._of_figures(told, limits) if told else None
+
+    @staticmethod
+    def _of_figures(told: Interval, limits: Thresholds) -> Witnessed:
         checks = engine_checks(told, block_tokens=limits.block_tokens, least_failed=limits.least_failed, least_share=limits.least_share)
-        checks["rdma_growing"] = self.rdma.status(now, log_now, transports)
         return Witnessed(checks, told.get("transfers", 0.0), told.get("failed", 0.0), local_ratio(told))
 
     def last_compiles(self, told: dict[tuple[str, str], float]) -> Iterator[Sample]:

@@ -23,7 +23,7 @@ Interval = dict[str, float]
 class EngineWindow:
     """The engine's counters as evidence. Whatever does not follow from the reading before is a new beginning."""
 
-    STATE = ("_preempted", "_started")
+    STATE = ("_preempted", "_started", "_told")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -32,6 +32,11 @@ class EngineWindow:
         self._last: EngineReading | None = None
         self._preempted: dict[str, float] = {}
         self._started: float | None = None
+        self._told: Interval = {}
+        """The window as of the last reading. After a restart of ours it stands until two were tried: one alone tells no interval."""
+        self._tried = 0
+        self._recalled_at: float | None = None
+        """When (epoch) what the process of ours before knew was first used: where no reading comes any more, not for long."""
         self.unanswered_since: float | None = None
         """Since when (epoch) the engine takes questions and does not answer them; who is not there, or refuses, does not hang."""
         self.frozen_since: float | None = None
@@ -40,11 +45,18 @@ class EngineWindow:
     def restart(self) -> None:
         """Another engine process begins: the figures of the one before prove nothing about it."""
         self._served.clear()
-        self._open = {}
+        self._open, self._told = {}, {}
         self._last = self.frozen_since = self.unanswered_since = None
 
     def take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
         """A reading; what came to pass since the one before, nothing where that cannot be told."""
+        since = self._take(reading, counts_preemptions=counts_preemptions)
+        self._tried += 1
+        if self._tried >= WINDOW:
+            self._told = self.window(reading.at)
+        return since
+
+    def _take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
         if reading.figures is None:
             self.frozen_since = None
             self.unanswered_since = (self.unanswered_since or reading.at) if reading.reason == "timeout" else None
@@ -92,8 +104,18 @@ class EngineWindow:
             return False
         return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
 
+    @property
+    def recalled(self) -> Interval:
+        """What the process of ours before knew, as long as nothing newer can be known."""
+        return self._told if self._tried < WINDOW else {}
+
     def window(self, now: float) -> Interval:
         """Sums over the window; nothing when the figures are too old."""
+        if recalled := self.recalled:
+            self._recalled_at = now if self._recalled_at is None else self._recalled_at
+            if now - self._recalled_at <= STALE_SECONDS:
+                return recalled
+            self._told = {}
         if self._last is None or not -POLL_SECONDS <= now - self._last.at <= STALE_SECONDS:
             return {}
         parts = [*self._served, self._open]

@@ -126,7 +126,7 @@ class Pair:
     def take(self, reason: str, text: str = "") -> "Pair":
         """A reading as it is."""
         found = figures(filter(is_wanted, text.encode().split(b"\n"))) if text else None
-        self.reading.source.witness([EngineReading(self.now, reason, found)], [])
+        self.reading.source.witness([EngineReading(self.now, reason, found)], [], self.now)
         return self
 
     def series(self, family: str, now: float | None = None) -> dict[tuple[str, ...], float]:

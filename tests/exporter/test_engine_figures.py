@@ -9,6 +9,7 @@ from .conftest import POST, READY, Reading, failure, line, logo, read, stats, tr
 from .engines import NOW, Pair, exposition
 from .sglang_lines import READY as SGLANG_READY
 from .sglang_lines import arguments, decode, prefill, tagged
+from .test_state import restarted
 
 HEALTHY = {"requests": 5.0, "local": 5.0, "external": 4995.0, "moved": 40.0, "generated": 500.0}
 BYPASS = {"requests": 5.0, "local": 5000.0, "generated": 500.0}
@@ -347,6 +348,53 @@ def test_an_engine_that_compiles_is_not_stalled() -> None:
     assert "serving" == state(pair)
     pair.reading.feed(ends("03:24:00"), arrival=pair.now)
     assert "stalled" == state(pair.told())
+
+
+def bypassed() -> Pair:
+    """The log has no evidence of a bypass, and the figures prove it."""
+    pair = Pair(version="0.17.0").told()
+    for at in ("03:14:20", "03:14:30"):
+        served(pair, at).told(**BYPASS)
+    return pair
+
+
+def standing(pair: Pair, now: float | None = None) -> tuple[str, float | None]:
+    """The verdict and since when, as a scrape shows them."""
+    (verdict,) = [labels[0] for labels, value in pair.series("pd_verdict", now).items() if value == 1]
+    return verdict, pair.series("pd_verdict_timestamp_seconds", now).get(())
+
+
+def test_a_restart_keeps_the_verdict_until_two_readings_were_tried() -> None:
+    """Neither a line nor one reading alone tells what two readings told; the next two do, and it goes on since then."""
+    pair = bypassed()
+    before = standing(pair)
+    assert ("router_bypass", True) == (before[0], before[1] is not None)
+
+    pair.reading.source = restarted(pair.reading.source)[0]
+    assert before == standing(pair)
+    served(pair, "03:14:40")
+    assert "router_bypass" == pair.reading.source.engine.judgement(None).verdict
+    assert before == standing(pair.told())
+    served(pair, "03:14:50").told(**BYPASS)
+    assert before == standing(pair)
+    served(pair, "03:15:00").told(**HEALTHY)
+    served(pair, "03:15:10").told(**HEALTHY)
+    assert "router_bypass" != pair.verdict
+
+
+@pytest.mark.parametrize("after", ["unreachable", "nothing-is-asked", "another-process"])
+def test_what_was_known_before_a_restart_does_not_stand_for_long(after: str) -> None:
+    """The engine is gone, or it is asked no more, or it is another one."""
+    pair = bypassed()
+    pair.reading.source = restarted(pair.reading.source)[0]
+    if after == "unreachable":
+        pair.take(after).take(after)
+    elif after == "another-process":
+        pair.reading.feed(logo("0.17.0", at="03:20:00"), arrival=pair.now)
+    else:
+        assert "router_bypass" == pair.verdict
+        pair.now += 60
+    assert "router_bypass" != pair.verdict
 
 
 # -- SGLang ------------------------------------------------------------------------------------------------------------

@@ -359,6 +359,19 @@ def test_ctrl_c_during_a_start_is_no_failure() -> None:
     assert 0 == reading.value("engine_failures_total", "startup_failed")
 
 
+def test_tokens_after_a_failure_are_of_another_process() -> None:
+    """Its start lines were lost. The first periodic line may tell of tokens from before the failure, and answers of nothing."""
+    failed = read(logo(), READY, stats("03:19:55"), error(FATAL, "03:20:00"), POST, stats("03:20:05"), POST)
+    assert ("failed", 0) == (failed.state, failed.value("engine_ready"))
+
+    failed.feed(stats("03:20:15", generation=0.0))
+    assert "failed" == failed.state
+    failed.feed(stats("03:20:25"))
+    assert ("serving", 0) == (failed.state, failed.value("engine_ready_observed"))
+    assert failed.value("engine_start_timestamp_seconds") is None
+    assert 2 == failed.feed(error(FATAL, "03:20:40")).value("engine_failures_total", "engine_dead")
+
+
 def test_answers_end_a_hang_where_no_periodic_line_is_printed() -> None:
     """With --disable-log-stats they are all there is."""
     reading = read(logo(), READY, error(HANG, "03:20:00"), POST, error(HANG, "05:20:00"))

@@ -416,6 +416,13 @@ def test_a_record_behind_a_bar_takes_nothing_from_it() -> None:
         assert reading.value("requests_running", "0") == 7
 
 
+def test_decode_batches_after_a_failure_are_of_another_process() -> None:
+    """The rank that failed prints none."""
+    failed = read(arguments(), tagged(READY), decode("02:00:10"), tagged(CRASH, "02:00:20"), answer(at="02:00:30"), decode("02:00:40"))
+    assert failed.state == "failed"
+    assert failed.feed(decode("02:00:50")).state == "serving"
+
+
 def test_a_watchdog_that_only_reports_tells_of_a_stall() -> None:
     """The engine is back with its next batch."""
     soft = tagged("Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=True)")
