@@ -378,7 +378,7 @@ class Engine(PairHandlers, SglangHandlers):
         for code, count in event.counts.items():
             self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
-        self.evidence.responses(answered)
+        self.evidence.responses(event.generated)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:
             self._told.probes.requests()

@@ -142,12 +142,20 @@ def _compatibility(evidence: PdEvidence, settings: PdSettings) -> str:
 
 def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
-    served = [period for period in window if period.served]
-    if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+    if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    tokens = sum(period.prompt_tokens for period in served)
-    requests = max(1.0, sum(period.requests for period in served))
-    return "fail" if tokens / requests > settings.block_tokens else "pass"
+    return "fail" if _per_request(window) > settings.block_tokens else "pass"
+
+
+def _whole_prompts_of_unknown_version(settings: PdSettings, window: list[Period]) -> bool:
+    """Whether prompts look whole where no line tells if they were computed here: of an older engine they may have been transferred."""
+    return settings.version is None and _per_request(window) > settings.block_tokens
+
+
+def _per_request(window: list[Period]) -> float:
+    """Prompt tokens of a request."""
+    served = [period for period in window if period.served]
+    return sum(period.prompt_tokens for period in served) / max(1.0, sum(period.requests for period in served))
 
 
 def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
@@ -224,6 +232,7 @@ def _verdict(
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and expected),
         ("partial", "local_prefill_low" in failed and transfers),
         ("idle", quiet),
+        ("unproven", _whole_prompts_of_unknown_version(settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
     return next((verdict for verdict, holds in rows if holds), "unproven")

@@ -63,6 +63,8 @@ def reporting(at: str, *, failed: int = 0, expired: int = 0, late: int = 0) -> l
 
 CONSUMER = "KVTransferConfig(kv_connector='NixlConnector', engine_id='e', kv_role='kv_consumer', kv_load_failure_policy='fail')"
 TWO_RANKS = [logo("0.32.0"), arguments(f"'tensor_parallel_size': 2, 'kv_transfer_config': {CONSUMER}"), READY]
+CHAT = POST.replace("/v1/completions", "/gateway/v1/chat/completions")
+OTHERS = [POST.replace("POST", "OPTIONS"), POST.replace("v1/completions", "tokenize"), POST.replace("POST /v1/completions", "GET /load")]
 HYBRID = line("Hybrid Memory Allocator is enabled with NIXL", RANK0)
 PASSED = line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK0)
 LATE = line("Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker.", RANK0, level="WARNING")
@@ -218,6 +220,8 @@ CHECK_CASES = [
     ("local_prefill_low", "pass", "a-few-tokens", [*decode(), *healthy("03:14:10")]),
     ("local_prefill_low", "pass", "one-block-a-request", [*decode(), POST, stats("03:14:10", prompt=12.8)]),
     ("local_prefill_low", "fail", "whole-prompts", [*decode(), *local("03:14:10")]),
+    ("local_prefill_low", "fail", "preflights-and-tokenizing-are-no-requests", [*decode(), *OTHERS * 10, *local("03:14:10")]),
+    ("local_prefill_low", "pass", "others-that-generate-are", [*decode(), *[CHAT] * 20, *local("03:14:10")]),
     ("kv_in_time", "pass", "nothing-expired", [*decode(), *healthy("03:14:10")]),
     ("kv_in_time", "unknown", "one-expired", [*decode(), *healthy("03:14:10"), *expired(1)]),
     ("kv_in_time", "fail", "two-expired", [*decode(), *healthy("03:14:10"), *expired(2)]),
@@ -445,6 +449,14 @@ def test_whole_prompts_before_0_18_are_no_bypass() -> None:
 
     assert "unknown" == reading.check("local_prefill_low")
     assert "proven" == reading.verdict
+
+
+@pytest.mark.parametrize(("prompt", "verdict"), [(900.0, "unproven"), (1.2, "proven")])
+def test_whole_prompts_of_an_unknown_version_prove_nothing(prompt: float, verdict: str) -> None:
+    """The log begins behind the start lines: from 0.18 on these prompts were computed here, before they may have come by transfer."""
+    lines = [POST, stats("03:14:10", prompt=prompt), transfers(8, "03:14:10")]
+
+    assert verdict == read(*lines, pd_role="decode").verdict
 
 
 @pytest.mark.parametrize(
