@@ -144,7 +144,24 @@ def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
     if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    return "fail" if _per_request(window) > settings.block_tokens else "pass"
+    return "fail" if _per_request(window) > settings.block_tokens or _engine_without_transfers(settings, window) else "pass"
+
+
+def _engine_without_transfers(settings: PdSettings, window: list[Period]) -> bool:
+    """Whether one engine of a data-parallel group computes whole prompts while KV comes to another one.
+
+    Access lines name no engine: each has the share of the requests that it has of those that run.
+    """
+    engines: dict[str, tuple[float, float, float]] = {}
+    for period in window:
+        for engine, values in period.engines.items():
+            tokens, moved, running = map(sum, zip(values, engines.get(engine, (0.0, 0.0, 0.0)), strict=True))
+            engines[engine] = tokens, moved, running
+    if len(engines) == 1 or not any(moved for _, moved, _ in engines.values()):
+        return False
+    requests = sum(period.requests for period in window if period.served)
+    share = requests / max(1.0, sum(running for _, _, running in engines.values()))
+    return any(not moved and tokens > settings.block_tokens * max(1.0, share * running) for tokens, moved, running in engines.values())
 
 
 def _whole_prompts_of_unknown_version(settings: PdSettings, window: list[Period]) -> bool:
