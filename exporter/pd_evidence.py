@@ -33,6 +33,8 @@ class Period:
     requests: float = 0.0
     answered: float = 0.0
     """Requests that were answered with success, where access lines are printed."""
+    told: bool = False
+    """Whether access lines tell how many requests there were; else `requests` is how many ran at the end."""
     transfers: float = 0.0
     transferred_bytes: float = 0.0
     received: float = 0.0
@@ -97,6 +99,7 @@ class Period:
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
         self.served = self.served or other.served
+        self.told = self.told or other.told
         self.eventful = self.eventful or other.eventful
         self.decodes = self.decodes or other.decodes
         self.failed_requests |= other.failed_requests
@@ -106,7 +109,7 @@ class Period:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_NO_SUMS = ("served", "eventful", "decodes", "failed_requests", "skipped", "engines")
+_NO_SUMS = ("served", "told", "eventful", "decodes", "failed_requests", "skipped", "engines")
 _SUMS = [each.name for each in fields(Period) if each.name not in _NO_SUMS]
 
 
@@ -211,7 +214,7 @@ class PdEvidence:
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
-        self._closes = True
+        self._closes, period.told = True, self._answers_are_told
         period.served, period.prompt_tokens, period.requests, period.answered = True, prompt_tokens, requests, self._responses
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:

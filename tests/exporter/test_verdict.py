@@ -396,6 +396,25 @@ def test_bypassed_engine_of_a_data_parallel_group_is_not_hidden_by_the_other(pro
     assert verdict == reading.verdict
 
 
+@pytest.mark.parametrize(
+    ("prompt", "moved", "verdict"),
+    [
+        pytest.param(600.0, 16, "partial", id="half"),
+        pytest.param(12.0, 16, "proven", id="last-blocks"),
+        pytest.param(600.0, 0, "router_bypass", id="nothing-ever-came"),
+        pytest.param(2.0, 0, "unproven", id="nothing-ever-came-and-less-than-a-block"),
+    ],
+)
+def test_requests_that_run_are_no_requests_of_an_interval(prompt: float, moved: int, verdict: str) -> None:
+    """Without access lines 60 requests that run for minutes would hide 6,000 tokens of whole prompts (256 bytes a token)."""
+    pool = [line("Available KV cache memory: 1.00 GiB", RANK0), line("GPU KV cache size: 4,194,304 tokens", CORE)]
+    reading = read(*decode(), *pool)
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=prompt, running=60), *[transfers(moved, at, size=0.25)] * bool(moved))
+
+    assert verdict == reading.verdict
+
+
 # -- role and expectation ----------------------------------------------------------------------------------------------
 
 
