@@ -360,7 +360,7 @@ class Engine(PairHandlers, SglangHandlers):
             self.counters.add("kv_transfer_reported_failures_total", *labels, by=event.failed)
             if event.connector == "nixl":
                 self.settings.is_since(_NIXL_TELLS_FAILURES)
-        self.evidence.transfers(event)
+        self.evidence.transfers(event, labels[0])
         if self.life.state == "unknown":
             self.life.traffic(head, tokens=False)  # printed by an engine that has served
 
@@ -387,7 +387,7 @@ class Engine(PairHandlers, SglangHandlers):
         for code, count in event.counts.items():
             self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
-        self.evidence.responses(answered)
+        self.evidence.responses(event.generated, head.time)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:
             self._told.probes.requests()

@@ -69,7 +69,8 @@ class PairHandlers(ABC):
     @property
     def pd_settings(self) -> PdSettings:
         """What the verdict needs to know of this engine."""
-        return self.settings.pd(*self.pair)
+        # The bytes of a hybrid pool's token depend on its group, so that they say nothing about tokens.
+        return self.settings.pd(*self.pair, None if self.evidence.hybrid else self.capacity.bytes_per_token)
 
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
@@ -171,6 +172,6 @@ class PairHandlers(ABC):
         told = self.evidence.witnessed.local_ratio
         if told is not None and settings.role in ("decode", "both"):
             yield Sample("pd_local_prefill_ratio", ("engine_metrics",), told)
-        ratio = local_prefill_ratio(self.evidence, settings, None if self.evidence.hybrid else self.capacity.bytes_per_token)
+        ratio = local_prefill_ratio(self.evidence, settings, settings.bytes_per_token)
         if ratio is not None:
             yield Sample("pd_local_prefill_ratio", ("log",), ratio)

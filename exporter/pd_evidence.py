@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from exporter.counters import Digest
 from exporter.evidence.witnessed import Witnessed
@@ -33,6 +33,8 @@ class Period:
     requests: float = 0.0
     answered: float = 0.0
     """Requests that were answered with success, where access lines are printed."""
+    told: bool = False
+    """Whether access lines tell how many requests there were; else `requests` is how many ran at the end."""
     transfers: float = 0.0
     transferred_bytes: float = 0.0
     received: float = 0.0
@@ -58,6 +60,8 @@ class Period:
     """By the connector's periodic line, summed over the ranks: no less than that failed, also where no record is in this log."""
     reported_expired: float = 0.0
     reported_late: float = 0.0
+    engines: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """By engine of a data-parallel group its tokens of prompts, its transfers, and how many requests ran at the end."""
     eventful: bool = False
     """Whether a record came, of any kind."""
     decodes: bool = False
@@ -95,15 +99,18 @@ class Period:
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
         self.served = self.served or other.served
+        self.told = self.told or other.told
         self.eventful = self.eventful or other.eventful
         self.decodes = self.decodes or other.decodes
         self.failed_requests |= other.failed_requests
         self.skipped |= other.skipped
+        self.engines.update(other.engines)
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_SUMS = [field.name for field in fields(Period) if field.name not in ("served", "eventful", "decodes", "failed_requests", "skipped")]
+_NO_SUMS = ("served", "told", "eventful", "decodes", "failed_requests", "skipped", "engines")
+_SUMS = [each.name for each in fields(Period) if each.name not in _NO_SUMS]
 
 
 class PdEvidence:
@@ -188,6 +195,7 @@ class PdEvidence:
         elif generation_rate > 0 or prompt_rate > 0:
             self.quiet_since = None
             self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
+            self.open.engines[engine] = prompt_rate * length, 0.0, running
             self._close(engine, prompt_rate * length, admitted, now)
         elif self.quiet_since is None:
             self.quiet_since = now
@@ -206,7 +214,7 @@ class PdEvidence:
     def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
-        self._closes = True
+        self._closes, period.told = True, self._answers_are_told
         period.served, period.prompt_tokens, period.requests, period.answered = True, prompt_tokens, requests, self._responses
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
@@ -221,6 +229,7 @@ class PdEvidence:
         else:
             self.closed[-1].take(period)
             self._round.add(engine)
+        self.changed = self.changed or len(self.closed[-1].engines) > 1
         self.generates = any(each.decodes for each in self.closed)
 
     @property
@@ -228,12 +237,15 @@ class PdEvidence:
         """Whether the whole window is of one kind, without any record."""
         return len(self.closed) == WINDOW and not self.closed[0].eventful and self.closed[0].kind == self.closed[1].kind
 
-    def transfers(self, event: KvTransferInterval) -> None:
+    def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""
         period = self.closed[-1] if self.closed else self.open
         self.changed = self.changed or not self.succeeded or not self.closed or self.closed[0].kind[2:] != (event.transfers > 0, False)
         if event.transfers > 0:
             period.transfers += event.transfers
+            if engine in period.engines:
+                tokens, moved, running = period.engines[engine]
+                period.engines[engine] = tokens, moved + event.transfers, running
             period.transferred_bytes += event.transfers * event.mean_bytes
             self.succeeded = self.tried = True
         else:
@@ -272,8 +284,12 @@ class PdEvidence:
         self.succeeded = self.succeeded or transfers > 0
         self.tried = self.tried or transfers > 0 or failures > 0
 
-    def responses(self, count: float) -> None:
-        """Answered requests, where access lines are printed."""
+    def responses(self, count: float, now: float | None) -> None:
+        """Answered requests, where access lines are printed. Without periodic lines they are all that ends quietness."""
+        if count and self.quiet_since is not None and not self._before:
+            # Access lines have no time of their own: where the clock stands still nobody can tell how long ago they came.
+            self.quiet_since = now if now is not None and now > self.quiet_since else None
+            self.changed = True
         self._responses += count
         self._answers_are_told = self._answers_are_told or count > 0
 

@@ -100,7 +100,13 @@ class Settings:
         if event.concurrency is not None and event.request_tokens is not None:
             self.values["max_model_len"] = f"{event.request_tokens:.0f}"
 
-    def pd(self, configured_role: str | None, configured_expectation: str | None, limits: FailureLimits = DEFAULT_LIMITS) -> PdSettings:
+    def pd(
+        self,
+        configured_role: str | None,
+        configured_expectation: str | None,
+        limits: FailureLimits = DEFAULT_LIMITS,
+        bytes_per_token: float | None = None,
+    ) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values = self.values
         kv_role = values.get("kv_role")
@@ -116,6 +122,7 @@ class Settings:
             ranks=self.ranks,
             compares_hashes=values.get("handshake_compat") != "off",
             limits=limits,
+            bytes_per_token=bytes_per_token,
         )
 
     def digest(self) -> str:

@@ -38,6 +38,9 @@ LEAST_FAILED_SHARE = 0.05
 BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
 
+LEAST_LOCAL_SHARE = 0.2
+"""Of prompt tokens computed here, from where on last blocks do not explain it; asked where no access line counts the requests."""
+
 _TRANSFERS_TOLD_SINCE = (0, 14)
 _LOCAL_PROMPTS_SINCE = (0, 18)  # before, prompt throughput counted transferred tokens
 # Before, a failed load of hybrid KV groups marks nothing invalid (vLLM issue 52234, seen on 0.24 to 0.27); from here on the
@@ -78,6 +81,8 @@ class PdSettings:
     block_tokens: float
     ranks: int = 1
     compares_hashes: bool = True
+    bytes_per_token: float | None = None
+    """Of one rank's pool, where it is known."""
     limits: FailureLimits = DEFAULT_LIMITS
 
 
@@ -116,7 +121,7 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
     if any(period.params_refused for period in window):
         checks["params_injected"] = "fail"
     checks["compatibility"] = _compatibility(evidence, settings)
-    checks["local_prefill_low"] = _local_prefill(settings, window)
+    checks["local_prefill_low"] = _local_prefill(evidence, settings, window)
     checks["no_transfer_failure"] = _transfer_failure(window, transfers, settings, tried=evidence.tried)
     checks["kv_in_time"] = _in_time(window, transfers, settings)
     if transfers > 0:
@@ -140,14 +145,56 @@ def _compatibility(evidence: PdEvidence, settings: PdSettings) -> str:
     return "pass" if every_rank and settings.compares_hashes else "unknown"
 
 
-def _local_prefill(settings: PdSettings, window: list[Period]) -> str:
+def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
-    served = [period for period in window if period.served]
-    if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+    if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    tokens = sum(period.prompt_tokens for period in served)
-    requests = max(1.0, sum(period.requests for period in served))
-    return "fail" if tokens / requests > settings.block_tokens else "pass"
+    whole = _per_request(window) > settings.block_tokens or _engine_without_transfers(settings, window)
+    return "fail" if whole or _uncounted(evidence, settings, window) else "pass"
+
+
+def _uncounted(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
+    """Whether whole prompts were computed here though no access line tells how many: requests that run are no requests of an interval.
+
+    A request whose KV came is at least one transfer, so that what exceeds a block for each transfer belongs to others; where no KV ever
+    came, nothing can have been cached that was not computed here, and a block is enough.
+    """
+    served = [period for period in window if period.served]
+    if len(served) < WINDOW or any(period.told for period in served):
+        return False
+    tokens, transfers = sum(period.prompt_tokens for period in served), sum(period.transfers for period in served)
+    if not transfers:
+        return not evidence.succeeded and tokens > settings.block_tokens
+    ratio = local_prefill_ratio(evidence, settings, settings.bytes_per_token)
+    return ratio is not None and ratio >= LEAST_LOCAL_SHARE and tokens > settings.block_tokens * transfers
+
+
+def _engine_without_transfers(settings: PdSettings, window: list[Period]) -> bool:
+    """Whether one engine of a data-parallel group computes whole prompts while KV comes to another one.
+
+    Access lines name no engine: each has the share of the requests that it has of those that run.
+    """
+    engines: dict[str, tuple[float, float, float]] = {}
+    for period in window:
+        for engine, values in period.engines.items():
+            tokens, moved, running = map(sum, zip(values, engines.get(engine, (0.0, 0.0, 0.0)), strict=True))
+            engines[engine] = tokens, moved, running
+    if len(engines) == 1 or not any(moved for _, moved, _ in engines.values()):
+        return False
+    requests = sum(period.requests for period in window if period.served)
+    share = requests / max(1.0, sum(running for _, _, running in engines.values()))
+    return any(not moved and tokens > settings.block_tokens * max(1.0, share * running) for tokens, moved, running in engines.values())
+
+
+def _whole_prompts_of_unknown_version(settings: PdSettings, window: list[Period]) -> bool:
+    """Whether prompts look whole where no line tells if they were computed here: of an older engine they may have been transferred."""
+    return settings.version is None and _per_request(window) > settings.block_tokens
+
+
+def _per_request(window: list[Period]) -> float:
+    """Prompt tokens of a request."""
+    served = [period for period in window if period.served]
+    return sum(period.prompt_tokens for period in served) / max(1.0, sum(period.requests for period in served))
 
 
 def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
@@ -224,6 +271,7 @@ def _verdict(
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and expected),
         ("partial", "local_prefill_low" in failed and transfers),
         ("idle", quiet),
+        ("unproven", _whole_prompts_of_unknown_version(settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
     return next((verdict for verdict, holds in rows if holds), "unproven")

@@ -460,6 +460,8 @@ class HttpResponses(NamedTuple):
     """Access lines since the last such event, by class of status code, without probes and scrapes."""
 
     counts: dict[str, int]
+    generated: int = 0
+    """Those of 2xx that made the engine generate."""
 
 
 Event: TypeAlias = (

@@ -24,7 +24,7 @@ from parsers.rules import KEY_LENGTH, Dispatch
 
 _LONGEST_CLIENT = 64
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
-_NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
+_NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx", access.ANSWERED), 0)
 _TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
 # Events for which it matters what was answered before: SGLang's batches are told from probes by it.
 _NEXT_TO_RESPONSES = frozenset((PrefillBatch, HealthAnswered))
@@ -99,9 +99,10 @@ class Matcher:
     def _emit(self, event: Event, head: Head) -> None:
         if self._responses_in_order:
             self._flush_responses(head)
-        elif type(event) is IntervalStats and (answers := self._responses["2xx"]):
-            self._found.append((HttpResponses({"2xx": answers}), head))  # how many were answered in this interval counts
-            self._responses["2xx"] = 0
+        elif type(event) is IntervalStats and (answers := self._responses["2xx"] + self._responses[access.ANSWERED]):
+            # How many were answered in this interval counts.
+            self._found.append((HttpResponses({"2xx": answers}, self._responses[access.ANSWERED]), head))
+            self._responses["2xx"] = self._responses[access.ANSWERED] = 0
         elif type(event) in _NEXT_TO_RESPONSES:
             self._flush_responses(head)
         if type(event) is EngineStarted:
@@ -113,6 +114,7 @@ class Matcher:
     def _flush_responses(self, head: Head) -> None:
         responses = self._responses
         if counts := {code: count for code, count in responses.items() if count}:
-            self._found.append((HttpResponses(counts), head))
-            for code in counts:
-                responses[code] = 0
+            self._responses.update(_NO_RESPONSES)
+            if answered := counts.pop(access.ANSWERED, 0):
+                counts["2xx"] = counts.get("2xx", 0) + answered
+            self._found.append((HttpResponses(counts, answered), head))

@@ -63,6 +63,8 @@ def reporting(at: str, *, failed: int = 0, expired: int = 0, late: int = 0) -> l
 
 CONSUMER = "KVTransferConfig(kv_connector='NixlConnector', engine_id='e', kv_role='kv_consumer', kv_load_failure_policy='fail')"
 TWO_RANKS = [logo("0.32.0"), arguments(f"'tensor_parallel_size': 2, 'kv_transfer_config': {CONSUMER}"), READY]
+CHAT = POST.replace("/v1/completions", "/gateway/v1/chat/completions")
+OTHERS = [POST.replace("POST", "OPTIONS"), POST.replace("v1/completions", "tokenize"), POST.replace("POST /v1/completions", "GET /load")]
 HYBRID = line("Hybrid Memory Allocator is enabled with NIXL", RANK0)
 PASSED = line("NIXL compatibility check passed (hash: 3f0c8a5b)", RANK0)
 LATE = line("Potentially invalid KV blocks for unrecognized request cmpl-1 were retrieved by a decode worker.", RANK0, level="WARNING")
@@ -218,6 +220,8 @@ CHECK_CASES = [
     ("local_prefill_low", "pass", "a-few-tokens", [*decode(), *healthy("03:14:10")]),
     ("local_prefill_low", "pass", "one-block-a-request", [*decode(), POST, stats("03:14:10", prompt=12.8)]),
     ("local_prefill_low", "fail", "whole-prompts", [*decode(), *local("03:14:10")]),
+    ("local_prefill_low", "fail", "preflights-and-tokenizing-are-no-requests", [*decode(), *OTHERS * 10, *local("03:14:10")]),
+    ("local_prefill_low", "pass", "others-that-generate-are", [*decode(), *[CHAT] * 20, *local("03:14:10")]),
     ("kv_in_time", "pass", "nothing-expired", [*decode(), *healthy("03:14:10")]),
     ("kv_in_time", "unknown", "one-expired", [*decode(), *healthy("03:14:10"), *expired(1)]),
     ("kv_in_time", "fail", "two-expired", [*decode(), *healthy("03:14:10"), *expired(2)]),
@@ -375,6 +379,42 @@ def test_engine_that_never_had_traffic_is_idle() -> None:
     assert "idle" == read(*decode(), line("x", API, "03:45:00")).verdict
 
 
+@pytest.mark.parametrize(("posts", "verdict"), [(1, "unproven"), (0, "idle")])
+def test_answers_end_the_idle_time_where_no_periodic_line_is_printed(posts: int, verdict: str) -> None:
+    """With --disable-log-stats they are all there is, and they prove nothing."""
+    assert verdict == read(*decode(), *[POST] * posts, line("x", API, "03:45:00"), *[POST] * posts).verdict
+
+
+@pytest.mark.parametrize(("prompt", "verdict"), [(500.0, "partial"), (60.0, "proven")])
+def test_bypassed_engine_of_a_data_parallel_group_is_not_hidden_by_the_other(prompt: float, verdict: str) -> None:
+    """Ten requests of each: 500 tokens of a request that no transfer brought, or half a block."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(*[POST] * 50, stats(at, prompt=0.2, running=10, engine="Engine 000"), transfers(80, at))
+        reading.feed(stats(at, prompt=prompt, running=10, engine="Engine 001"))
+
+    assert verdict == reading.verdict
+
+
+@pytest.mark.parametrize(
+    ("prompt", "moved", "verdict"),
+    [
+        pytest.param(600.0, 16, "partial", id="half"),
+        pytest.param(12.0, 16, "proven", id="last-blocks"),
+        pytest.param(600.0, 0, "router_bypass", id="nothing-ever-came"),
+        pytest.param(2.0, 0, "unproven", id="nothing-ever-came-and-less-than-a-block"),
+    ],
+)
+def test_requests_that_run_are_no_requests_of_an_interval(prompt: float, moved: int, verdict: str) -> None:
+    """Without access lines 60 requests that run for minutes would hide 6,000 tokens of whole prompts (256 bytes a token)."""
+    pool = [line("Available KV cache memory: 1.00 GiB", RANK0), line("GPU KV cache size: 4,194,304 tokens", CORE)]
+    reading = read(*decode(), *pool)
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=prompt, running=60), *[transfers(moved, at, size=0.25)] * bool(moved))
+
+    assert verdict == reading.verdict
+
+
 # -- role and expectation ----------------------------------------------------------------------------------------------
 
 
@@ -445,6 +485,14 @@ def test_whole_prompts_before_0_18_are_no_bypass() -> None:
 
     assert "unknown" == reading.check("local_prefill_low")
     assert "proven" == reading.verdict
+
+
+@pytest.mark.parametrize(("prompt", "verdict"), [(900.0, "unproven"), (1.2, "proven")])
+def test_whole_prompts_of_an_unknown_version_prove_nothing(prompt: float, verdict: str) -> None:
+    """The log begins behind the start lines: from 0.18 on these prompts were computed here, before they may have come by transfer."""
+    lines = [POST, stats("03:14:10", prompt=prompt), transfers(8, "03:14:10")]
+
+    assert verdict == read(*lines, pd_role="decode").verdict
 
 
 @pytest.mark.parametrize(
