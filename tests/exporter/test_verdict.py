@@ -379,42 +379,6 @@ def test_engine_that_never_had_traffic_is_idle() -> None:
     assert "idle" == read(*decode(), line("x", API, "03:45:00")).verdict
 
 
-@pytest.mark.parametrize(("posts", "verdict"), [(1, "unproven"), (0, "idle")])
-def test_answers_end_the_idle_time_where_no_periodic_line_is_printed(posts: int, verdict: str) -> None:
-    """With --disable-log-stats they are all there is, and they prove nothing."""
-    assert verdict == read(*decode(), *[POST] * posts, line("x", API, "03:45:00"), *[POST] * posts).verdict
-
-
-@pytest.mark.parametrize(("prompt", "verdict"), [(500.0, "partial"), (60.0, "proven")])
-def test_bypassed_engine_of_a_data_parallel_group_is_not_hidden_by_the_other(prompt: float, verdict: str) -> None:
-    """Ten requests of each: 500 tokens of a request that no transfer brought, or half a block."""
-    reading = read(*decode())
-    for at in ("03:14:10", "03:14:20", "03:14:30"):
-        reading.feed(*[POST] * 50, stats(at, prompt=0.2, running=10, engine="Engine 000"), transfers(80, at))
-        reading.feed(stats(at, prompt=prompt, running=10, engine="Engine 001"))
-
-    assert verdict == reading.verdict
-
-
-@pytest.mark.parametrize(
-    ("prompt", "moved", "verdict"),
-    [
-        pytest.param(600.0, 16, "partial", id="half"),
-        pytest.param(12.0, 16, "proven", id="last-blocks"),
-        pytest.param(600.0, 0, "router_bypass", id="nothing-ever-came"),
-        pytest.param(2.0, 0, "unproven", id="nothing-ever-came-and-less-than-a-block"),
-    ],
-)
-def test_requests_that_run_are_no_requests_of_an_interval(prompt: float, moved: int, verdict: str) -> None:
-    """Without access lines 60 requests that run for minutes would hide 6,000 tokens of whole prompts (256 bytes a token)."""
-    pool = [line("Available KV cache memory: 1.00 GiB", RANK0), line("GPU KV cache size: 4,194,304 tokens", CORE)]
-    reading = read(*decode(), *pool)
-    for at in ("03:14:10", "03:14:20", "03:14:30"):
-        reading.feed(stats(at, prompt=prompt, running=60), *[transfers(moved, at, size=0.25)] * bool(moved))
-
-    assert verdict == reading.verdict
-
-
 # -- role and expectation ----------------------------------------------------------------------------------------------
 
 
