@@ -59,7 +59,7 @@ class Stage:
         (folder / "state").mkdir()
         self.config = folder / "inferlog.yaml"
         self.config.write_text(yaml.safe_dump(self._configuration()), encoding="utf-8")
-        self.daemon = Running(folder, free_port(), "--config", str(self.config))
+        self.daemon = Running(folder, free_port(), "--config", str(self.config), "--web.enable-lifecycle")
         self.prometheus = f"127.0.0.1:{free_port()}"
         self._server = self._start_prometheus(scrape)
 

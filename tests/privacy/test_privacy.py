@@ -29,7 +29,7 @@ NO_OUTPUT_OF_LOGS = {
     "demo": "reads bundled logs only",
     "replay": "writes the log itself, as it is told to",
 }
-OTHER_ARGUMENTS: dict[str, Callable[[Path], list[str]]] = {}
+OTHER_ARGUMENTS: dict[str, Callable[[Path], list[str]]] = {"export": lambda folder: ["alerts", str(folder / "exported")]}
 """Of commands that do not take logs."""
 
 
