@@ -11,6 +11,7 @@ BUGS = (
     "inferlog_source_faults_total",
     "inferlog_exporter_faults_total",
     "inferlog_series_dropped_total",
+    "inferlog_unseparated_lines_total",
     "inferlog_source_lost_bytes_total",
 )
 """Bugs of the exporter and floods, which no log brings about: their queries must run, and stay empty."""

@@ -1,4 +1,7 @@
-"""Panels of sixty pods draw in under a second each: the incidents' series three times over, an hour of them."""
+"""Panels of sixty pods draw in under a second each: the incidents' series three times over, an hour of them.
+
+No part of the suite, as time is no matter of tests: `pytest tests/dashboards/speed.py`.
+"""
 
 import os
 import re
