@@ -303,7 +303,7 @@ class Follower:
                 added.append(source)
             elif newest and self._is_copy(newest, source):
                 continue
-            elif scan.current and scan.current.same_content(source):
+            elif scan.current and scan.current.still_has(source):
                 source.close()  # a copy of the file that is now at the path, which still has all of it
             else:
                 added.append(source)
@@ -311,13 +311,13 @@ class Follower:
 
     def _is_copy(self, newest: LogFile, sibling: LogFile) -> bool:
         """Whether a sibling is no later generation but a copy; queue what only the copy still has."""
-        if newest.same_content(sibling):
+        if newest.still_has(sibling):
             sibling.close()
             return True
         truncated = newest.was_truncated()
         if newest.seen and not truncated:
             return False
-        if not continues(newest, sibling):
+        if newest.copied_to or not continues(newest, sibling):
             # Made after a truncation that we did not see, if it is older than what the file holds now: no generation is older
             # than the one before it, and within one tick of the clock none was renamed earlier.
             made, written = sibling.mtime_ns, newest.mtime_ns
