@@ -177,10 +177,10 @@ class LogFile:
     def still_has(self, copy: LogFile) -> bool:
         """Whether another file is, by its first and last bytes, a copy of this one's beginning."""
         start = min(copy.size, REMEMBERED_BYTES)
-        if not 0 < copy.size <= self.grown() or self.before(start) != (first := copy.before(start)):
+        # A shorter file has it not, even if it is what each new file begins with.
+        if not 0 < copy.size <= self.grown():
             return False
-        # Each new file may begin with the same half line.
-        return (start == REMEMBERED_BYTES or b"\n" in first) and self.before(copy.size) == copy.before(copy.size)
+        return self.before(start) == copy.before(start) and self.before(copy.size) == copy.before(copy.size)
 
     def grown(self) -> int:
         """Its size by now, which is not taken note of."""
