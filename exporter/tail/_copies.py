@@ -23,14 +23,18 @@ def continues(source: LogFile, sibling: LogFile) -> bool:
 def unread_copies(source: LogFile, siblings: Iterable[LogFile]) -> list[LogFile]:
     """The copies, oldest first, that have something for the reader of a truncated file; the rest is closed."""
     copies: list[LogFile] = []
+    longest: LogFile | None = None
     for copy in siblings:
-        if not copy.size or source.same_content(copy):
+        if not copy.size or source.still_has(copy):
             copy.close()  # or copied and not truncated yet: the file still has all of it
             continue
-        if continues(source, copy) and source.offset:
-            for earlier in copies:
-                earlier.close()
-            copies.clear()
+        # What was read may be no more than each content begins with: then only the first copy is one of it.
+        if (longest is None or copy.still_has(longest)) and continues(source, copy):
+            longest = copy
+            if source.offset:
+                for earlier in copies:
+                    earlier.close()
+                copies.clear()
         copy.final = True
         copies.append(copy)
     return copies

@@ -64,6 +64,10 @@ class GzipLogFile(LogFile):
     def refresh(self) -> None:
         """Nothing: nobody appends to it."""
 
+    def grown(self) -> int:
+        """The size of the text, as far as that is known."""
+        return self.size
+
     def peek(self, start: int, length: int) -> bytes:
         """Some bytes of the text; a jump backwards inflates from the start again."""
         try:

@@ -174,11 +174,17 @@ class LogFile:
         length = min(len(self.head), copy.size)
         return copy.size if copy.before(length) == self.head[:length] else None
 
-    def same_content(self, other: LogFile) -> bool:
-        """Whether one file is, by its first and last bytes, a copy of the other's beginning."""
-        length = min(self.size, other.size)
-        start = min(length, REMEMBERED_BYTES)
-        return length > 0 and self.before(start) == other.before(start) and self.before(length) == other.before(length)
+    def still_has(self, copy: LogFile) -> bool:
+        """Whether another file is, by its first and last bytes, a copy of this one's beginning."""
+        start = min(copy.size, REMEMBERED_BYTES)
+        # A shorter file has it not, even if it is what each new file begins with.
+        if not 0 < copy.size <= self.grown():
+            return False
+        return self.before(start) == copy.before(start) and self.before(copy.size) == copy.before(copy.size)
+
+    def grown(self) -> int:
+        """Its size by now, which is not taken note of."""
+        return self.files.fstat(self.fd).st_size
 
     def bookmark(self, unfinished: int = 0) -> Bookmark:
         """Where reading ended, not counting the last `unfinished` bytes, which are to be read again."""

@@ -36,6 +36,7 @@ _NUMBER: Final = re.compile(r"(.*?)(\d{1,9})")
 _LONGEST_GENERATION: Final = 6
 _TRIES: Final = 5
 _MOST_MARKS: Final = 4096
+_TRAILER_MODULUS: Final = 1 << 32
 _OLD_MARKS_SAVED: Final = 16
 _MOST_PASSED_SAVED: Final = 256
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
@@ -315,11 +316,7 @@ class Siblings:
         if not isinstance(source, GzipLogFile):
             return False
         first = source.peek(0, REMEMBERED_BYTES)
-        for each in held:
-            each.refresh()
-            if 0 < each.size <= source.size and first.startswith(each.before(min(each.size, REMEMBERED_BYTES))):
-                return True
-        return False
+        return any(each.grown() % _TRAILER_MODULUS == source.size and each.before(len(first)) == first for each in held)
 
     @staticmethod
     def _has_text(source: LogFile, first: bytes, size: int, head: Fingerprint, tail: Fingerprint) -> bool:

@@ -78,6 +78,8 @@ class Follower:
         self._not_before_ns = 0
         self._counted: set[Identity] = set()
         """Files that are new to the queue, but were in it before a sleep."""
+        self._left_empty: list[str] = []
+        """Paths of files that were in the queue before a sleep, and are not, for there was nothing to know them by."""
         if state is not None:
             self._restore(Saved.restore(state))
 
@@ -212,6 +214,7 @@ class Follower:
                 raise
         self._not_before_ns = marks[0].first_mtime_ns
         self._queue, self._parked, self._released = search.found, (), False
+        self._left_empty = [mark.path for mark in marks if not mark.size]
         self._counted = search.empty | ({search.truncated} if search.truncated else set())
         self.stats.truncations += search.truncated is not None
         self.stats.lost_bytes += search.lost_bytes
@@ -272,7 +275,7 @@ class Follower:
             newest.refresh()
         # A time before its first one tells that the clock was set back.
         not_before_ns = min(newest.first_mtime_ns, newest.mtime_ns) if newest else self._not_before_ns
-        olds = (self._newest_path, *([newest.path] if newest else ()))
+        olds = (self._newest_path, *self._left_empty, *([newest.path] if newest else ()))
         scan = self._siblings.scan(real, olds, not_before_ns, self._held())
         try:
             added = self._sort_out(scan, newest, room)
@@ -286,7 +289,7 @@ class Follower:
         follows = newest or not_before_ns
         rotated = len(added) if follows else max(0, len(added) - 1)
         self.stats.rotations += max(0, rotated - sum(source.identity in self._counted for source in added))
-        self._counted = set()
+        self._counted, self._left_empty = set(), []
         self._queue += added
         if added:
             self._newest_path = added[-1].path
@@ -303,7 +306,7 @@ class Follower:
                 added.append(source)
             elif newest and self._is_copy(newest, source):
                 continue
-            elif scan.current and scan.current.same_content(source):
+            elif scan.current and scan.current.still_has(source):
                 source.close()  # a copy of the file that is now at the path, which still has all of it
             else:
                 added.append(source)
@@ -311,13 +314,13 @@ class Follower:
 
     def _is_copy(self, newest: LogFile, sibling: LogFile) -> bool:
         """Whether a sibling is no later generation but a copy; queue what only the copy still has."""
-        if newest.same_content(sibling):
+        if newest.still_has(sibling):
             sibling.close()
             return True
         truncated = newest.was_truncated()
         if newest.seen and not truncated:
             return False
-        if not continues(newest, sibling):
+        if newest.copied_to or not continues(newest, sibling):
             # Made after a truncation that we did not see, if it is older than what the file holds now: no generation is older
             # than the one before it, and within one tick of the clock none was renamed earlier.
             made, written = sibling.mtime_ns, newest.mtime_ns

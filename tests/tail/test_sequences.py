@@ -122,6 +122,19 @@ def test_targets_of_a_link_are_in_order_when_the_clock_was_set_back() -> None:
     machine.teardown()
 
 
+def test_target_of_a_link_that_could_not_be_read_before_its_descriptor_was_lost() -> None:
+    """It is no target between the newest and the next, and was never seen to have anything."""
+    machine = Links()
+    machine.begin(40)
+    machine.write(200, newline=False)
+    for after in (1, 12):
+        machine.swap()
+        machine.fail_in_the_middle(errno.EIO, after)
+    machine.swap()
+    machine.fail_in_the_middle(errno.ESTALE, 1)
+    machine.teardown()
+
+
 def test_failure_after_the_look_at_a_truncated_file() -> None:
     """The times of new content that was not read are not those of the old one: its copies are no earlier ones."""
     machine = Copies()
