@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 Version = tuple[int, int]
@@ -42,6 +42,7 @@ def combinations() -> tuple[Combination, ...]:
     return tuple(Combination(**entry) for entry in tomllib.loads(text)["combination"])
 
 
+@lru_cache(maxsize=64)
 def version_of(text: str) -> Version | None:
     """Major and minor of a version, None when the text is none."""
     found = re.match(r"(\d+)\.(\d+)", text)

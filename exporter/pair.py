@@ -15,9 +15,13 @@ from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.standing import Standing
-from exporter.verdict import Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
+from exporter.verdict import NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
+
+
+def _thresholds(settings: PdSettings) -> Thresholds:
+    return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
 
 
 class PairHandlers(ABC):
@@ -70,16 +74,19 @@ class PairHandlers(ABC):
     def pd_settings(self) -> PdSettings:
         """What the verdict needs to know of this engine."""
         # The bytes of a hybrid pool's token depend on its group, so that they say nothing about tokens.
-        return self.settings.pd(*self.pair, None if self.evidence.hybrid else self.capacity.bytes_per_token)
+        return self.settings.pd(self.pair, None if self.evidence.hybrid else self.capacity.bytes_per_token)
 
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
-        if recalled := self.witnesses.recalled(self._thresholds):
+        settings = self.pd_settings
+        if recalled := self.witnesses.recalled(_thresholds(settings)):
             self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
-        return judge(self.evidence, self.pd_settings, log_now)
+        return judge(self.evidence, settings, log_now)
 
     def _judge(self, head: Head) -> None:
         self.evidence.changed = False
+        if self.standing.verdict == NOT_DISAGGREGATED and self.settings.role(self.pair.role) == "none":
+            return  # whatever the evidence
         self.standing.take(self.judgement(head.time), head)
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
@@ -100,12 +107,7 @@ class PairHandlers(ABC):
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, self._thresholds))
-
-    @property
-    def _thresholds(self) -> Thresholds:
-        settings = self.pd_settings
-        return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, _thresholds(self.pd_settings)))
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 

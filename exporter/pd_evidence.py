@@ -92,9 +92,9 @@ class Period:
         return self.late_reads > 0 or self.reported_late > 0
 
     @property
-    def kind(self) -> tuple[float, ...]:
-        """Periods of one kind, one after the other and none of them eventful, leave a verdict as it is."""
-        return self.eventful, min(_SIZES, self.prompt_tokens // max(_SIZE, _SIZE * self.requests)), self.transfers > 0, self.empty > 0
+    def size(self) -> float:
+        """How long its prompts are, roughly."""
+        return min(_SIZES, self.prompt_tokens // max(_SIZE, _SIZE * self.requests))
 
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
@@ -222,7 +222,7 @@ class PdEvidence:
                 self.ignores_loads = True
             else:
                 period.skipped, self.open.skipped = frozenset(), period.skipped
-        self.changed = self.changed or period.eventful or not self._steady or period.kind[1] != self.closed[-1].kind[1]
+        self.changed = self.changed or period.eventful or not self._is_one_more(period)
         if engine in self._round or not self.closed:
             self.closed.append(period)
             self._round = {engine}
@@ -232,15 +232,24 @@ class PdEvidence:
         self.changed = self.changed or len(self.closed[-1].engines) > 1
         self.generates = any(each.decodes for each in self.closed)
 
-    @property
-    def _steady(self) -> bool:
-        """Whether the whole window is of one kind, without any record."""
-        return len(self.closed) == WINDOW and not self.closed[0].eventful and self.closed[0].kind == self.closed[1].kind
+    def _is_one_more(self, period: Period) -> bool:
+        """Whether the whole window is of one kind, without any record, and this is one more: then a verdict stays as it is.
+
+        The connector's line comes after the period that it belongs to.
+        """
+        if len(self.closed) < WINDOW:
+            return False
+        first, last = self.closed
+        if first.eventful or last.eventful or not first.size == last.size == period.size:
+            return False
+        return (first.transfers > 0) == (last.transfers > 0) and (first.empty > 0) == (last.empty > 0)
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""
         period = self.closed[-1] if self.closed else self.open
-        self.changed = self.changed or not self.succeeded or not self.closed or self.closed[0].kind[2:] != (event.transfers > 0, False)
+        before = self.closed[0] if self.closed else None
+        if not before or not self.succeeded or before.empty or (before.transfers > 0) != (event.transfers > 0):
+            self.changed = True
         if event.transfers > 0:
             period.transfers += event.transfers
             if engine in period.engines:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from exporter.counters import Sample
 from exporter.known_bad import Version, version_of
-from exporter.verdict import BLOCK_TOKENS, DEFAULT_LIMITS, FailureLimits, PdSettings, role_of
+from exporter.verdict import BLOCK_TOKENS, PairSettings, PdSettings, role_of
 from parsers.connectors import connector_label
 from parsers.events import EngineSettings, EngineStarted, KvCacheSize
 
@@ -100,19 +100,15 @@ class Settings:
         if event.concurrency is not None and event.request_tokens is not None:
             self.values["max_model_len"] = f"{event.request_tokens:.0f}"
 
-    def pd(
-        self,
-        configured_role: str | None,
-        configured_expectation: str | None,
-        limits: FailureLimits = DEFAULT_LIMITS,
-        bytes_per_token: float | None = None,
-    ) -> PdSettings:
+    def role(self, configured: str | None) -> str:
+        """The engine's part in a pair, as configured or as far as its log tells."""
+        kv_role = self.values.get("kv_role")
+        return role_of(configured, kv_role, no_connector=self._complete and not self.values.get("kv_connector") and not kv_role)
+
+    def pd(self, pair: PairSettings, bytes_per_token: float | None) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
-        values = self.values
-        kv_role = values.get("kv_role")
-        no_connector = self._complete and not values.get("kv_connector") and not kv_role
-        role = role_of(configured_role, kv_role, no_connector=no_connector)
-        expect = configured_expectation or ("mixed" if role == "both" else "all")
+        values, role = self.values, self.role(pair.role)
+        expect = pair.expect or ("mixed" if role == "both" else "all")
         return PdSettings(
             role=role,
             expect_all=expect == "all",
@@ -121,8 +117,8 @@ class Settings:
             block_tokens=max(BLOCK_TOKENS, float(values.get("block_size", "0"))),
             ranks=self.ranks,
             compares_hashes=values.get("handshake_compat") != "off",
-            limits=limits,
             bytes_per_token=bytes_per_token,
+            limits=pair.limits,
         )
 
     def digest(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
 from exporter.counters import Digest, Fold, Hidden
+from exporter.evidence.rdma import RdmaReading
 from exporter.history import Moment, Noted, Portrait
 from exporter.jit import OpenCompile
 from exporter.jit_incidents import Kernel
@@ -32,7 +33,7 @@ _COLLECTIONS: dict[str, Callable[[Any], Any]] = {
 }
 _EVENTS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, tuple)]
 _CLASSES: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (*_EVENTS, Head, Origin, Record, OpenCompile, Period, Noted, Kernel, Moment, Portrait)
+    kind.__name__: kind for kind in (*_EVENTS, Head, Origin, Record, OpenCompile, Period, Noted, Kernel, Moment, Portrait, RdmaReading)
 }
 _OMITTED = frozenset({"where"})
 """Of a head: nothing needs it after the line that it came from, and a forged one may hold anything."""

@@ -1,6 +1,5 @@
 """The verdict on prefill/decode disaggregation: HTTP 200 and a full external hit rate prove nothing, so evidence decides."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.pd_evidence import WINDOW, PdEvidence, Period
@@ -18,8 +17,9 @@ CHECKS = (
     "rdma_growing",
 )
 STATUSES = ("pass", "fail", "unknown")
+NOT_DISAGGREGATED = "not_disaggregated"
 VERDICTS = (
-    "not_disaggregated",
+    NOT_DISAGGREGATED,
     "not_judged",
     "corruption_risk",
     "recomputing",
@@ -70,8 +70,7 @@ class PairSettings(NamedTuple):
 UNCONFIGURED = PairSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class PdSettings:
+class PdSettings(NamedTuple):
     """What is known about an engine's part in a pair."""
 
     role: str
@@ -255,7 +254,7 @@ def _verdict(
     evidence: PdEvidence, settings: PdSettings, window: list[Period], checks: dict[str, str], now: float | None
 ) -> str:  # fmt: skip
     if settings.role == "none":
-        return "not_disaggregated"
+        return NOT_DISAGGREGATED
     if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}

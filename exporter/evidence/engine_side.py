@@ -32,7 +32,7 @@ class Thresholds(NamedTuple):
 class EngineWitnesses:
     """What they found about one engine. A new process of it begins with nothing but the counters."""
 
-    STATE = ("metrics", "silent_jit")
+    STATE = ("metrics", "silent_jit", "rdma", "tokens_at")
 
     def __init__(self, counters: Counters) -> None:
         self.metrics = EngineWindow(counters)

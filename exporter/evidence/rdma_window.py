@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection
+from itertools import pairwise
 
 from exporter.evidence.rdma import RdmaReading
 
@@ -22,6 +23,8 @@ _ON_THE_MACHINE = ("cuda_", "rocm_", "ze_", "gdr_", "sm", "self", "shm", "sysv",
 
 class RdmaWindow:
     """Ports are everybody's: enough bytes are no proof whose they are, too few are one that the KV came another way."""
+
+    STATE = ("_readings", "_kv")
 
     def __init__(self) -> None:
         self._readings: deque[RdmaReading] = deque(maxlen=16)
@@ -50,6 +53,8 @@ class RdmaWindow:
         first, last = readings[0], readings[-1]
         if first.at > now - KV_SECONDS - LEAD_SECONDS or now - last.at > _STALE_SECONDS:
             return "unknown"  # not watched for long enough, or no longer
+        if any((later.received or 0.0) < (each.received or 0.0) for each, later in pairwise(readings)):
+            return "unknown"  # other ports than before
         kv = sum(size for at, size in self._kv if now - last.at <= log_now - at <= KV_SECONDS)
         if kv < LEAST_BYTES:
             return "unknown"

@@ -19,6 +19,8 @@ class Witnessed:
 
     def joined(self, log: Mapping[str, str]) -> dict[str, str]:
         """The log's checks with these. Worse counts at once; who says that a check passes does not overrule a failure."""
+        if not self.checks:
+            return dict(log)
         return {check: _joined(check, status, self.checks.get(check)) for check, status in log.items()}
 
     def contradicts(self, log: Mapping[str, str]) -> bool:

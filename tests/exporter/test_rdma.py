@@ -1,13 +1,16 @@
 """RDMA counters in a tree like sysfs: what is read, what cannot be, and what it says about KV."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from exporter.counters import Digest
 from exporter.evidence.rdma import RdmaReading, RdmaTotals
 from exporter.evidence.rdma_window import RdmaWindow
+from exporter.state import Freezer, Thawer
 
 from .conftest import POST, READY, Reading, Running, connector, core, logo, stats, transfers, wait_for
 
@@ -231,6 +234,30 @@ def test_a_burst_is_compared_with_the_time_in_which_it_came() -> None:
         for later in range(0, 60, 3):
             window.take(RdmaReading(NOW + 130 + later, received))
             assert window.status(NOW + 130 + later, 130.0 + later) in ("pass", "unknown"), (offset, later)
+
+
+def test_other_ports_than_before_are_no_evidence() -> None:
+    """After a reload with another root they count from 0 again."""
+    window = RdmaWindow()
+    for number, received in enumerate([500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]):
+        window.take(RdmaReading(NOW + 10 * number, received * MIB))
+        window.moved(10.0 * number, 100 * MIB)
+    assert "unknown" == window.status(NOW + 121, 121.0)
+
+
+@pytest.mark.parametrize(("a_reading", "status"), [(800.0 * MIB, "pass"), (0.0, "fail")])
+def test_what_was_seen_on_the_wire_is_known_after_a_restart(a_reading: float, status: str) -> None:
+    """Half of the window is from the process before."""
+    window, digest = RdmaWindow(), Digest()
+    for number in range(13):
+        if number == 8:
+            saved = json.dumps(Freezer(digest).state(window))
+            window = RdmaWindow()
+            assert "unknown" == window.status(NOW + 71, 71.0)
+            Thawer().restore(window, json.loads(saved))
+        window.take(RdmaReading(NOW + 10 * number, a_reading * number))
+        window.moved(10.0 * number, 100 * MIB)
+        assert number < 8 or status == window.status(NOW + 10 * number + 1, 10.0 * number + 1)
 
 
 def test_the_check_is_part_of_the_verdict() -> None:
