@@ -13,12 +13,22 @@ BOARD = Board(
             "",
             [
                 flags(
+                    "Scraped",
+                    "Whether Prometheus reaches inferlog",
+                    ("min by (namespace, pod, instance) (up)", "{{pod}} {{instance}}"),
+                    on=("yes", "green"),
+                    off=("no", "red"),
+                    nothing="Prometheus knows no such target",
+                    width=8,
+                ),
+                flags(
                     "Logs",
                     "Whether each log is open",
                     ("max by (@engine) (inferlog_source_up)", "@engine"),
                     on=("open", "green"),
                     off=("missing", "red"),
                     nothing="No source",
+                    width=8,
                 ),
                 flags(
                     "Engine's own metrics",
@@ -27,6 +37,7 @@ BOARD = Board(
                     on=("answers", "green"),
                     off=("no answer", "orange"),
                     nothing="engine_metrics_url is not set",
+                    width=8,
                 ),
                 graph(
                     "Lag",

@@ -9,7 +9,7 @@ RUNTIME = 'runtime=~"$runtime"'
 TARGET = ('job=~"$job"', 'instance=~"$instance"', 'namespace=~"$namespace"', 'pod=~"$pod"')
 
 # What the dashboards use beside our own families: of the engines, of this process (client_python), and of Prometheus about a scrape.
-_METRIC = re.compile(r"\b(inferlog_\w+|vllm:\w+|sglang:\w+|process_\w+|scrape_\w+)\b(?:\{([^}]*)\})?")
+_METRIC = re.compile(r"\b(up|inferlog_\w+|vllm:\w+|sglang:\w+|process_\w+|scrape_\w+)\b(?:\{([^}]*)\})?")
 _ENGINE = "namespace, pod, source"
 
 

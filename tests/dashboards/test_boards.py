@@ -2,12 +2,16 @@
 
 import itertools
 import json
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from alerts.generate import groups, values
 from dashboards import palette, queries
 from dashboards.generate import text
 from exporter.families import FAMILIES, PREFIX
@@ -22,6 +26,7 @@ OTHERS = {
     "process_cpu_seconds_total": "client_python, about this process",
     "process_resident_memory_bytes": "client_python, about this process",
     "scrape_duration_seconds": "Prometheus, about the scrape",
+    "up": "Prometheus, about the scrape",
     **dict.fromkeys(
         (
             "sglang:time_to_first_token_seconds_bucket",
@@ -153,3 +158,26 @@ def test_states_have_colours() -> None:
     assert set(palette.VERDICTS) == set(VERDICTS)
     assert set(palette.ENGINE) == set(STATES)
     assert set(palette.PHASES) == {"unknown", *PHASES}
+
+
+def _recorded() -> dict[str, str]:
+    rules = [rule for group in groups(values()) for rule in group["rules"]]
+    return {rule["record"]: rule["expr"] for rule in rules if "record" in rule}
+
+
+def _metrics(text: str) -> set[str]:
+    """All in a text; recording rules are what they are made of."""
+    names = set(re.findall(r"\bup\b|\binferlog[_:][a-z0-9_:]+", text))
+    return {name for name in names if ":" not in name}.union(*(_metrics(_recorded()[name]) for name in names if ":" in name))
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for group in groups(values()) for rule in group["rules"] if "alert" in rule], ids=lambda rule: rule["alert"]
+)
+def test_each_alert_leads_to_a_dashboard_that_shows_what_it_is_about(rule: dict[str, Any]) -> None:
+    """A panel has a metric of the alert's expression or description, and the dashboard has the variables that the link sets."""
+    link = urlsplit(rule["annotations"]["dashboard_url"])
+    board = link.path.rpartition("/")[2]
+    assert {f"var-{each['name']}" for each in BOARDS[board]["templating"]["list"]} >= parse_qs(link.query).keys()
+    shown = set().union(*(_metrics(target.expression) for target in targets() if target.board == board))
+    assert shown & _metrics(f"{rule['expr']} {rule['annotations']['description']}")
