@@ -47,6 +47,7 @@ class Engine(PairHandlers, SglangHandlers):
         "gauges",
         "evidence",
         "standing",
+        "_unjudged",
         "dropped_series",
         "seen",
         "_runtime",
@@ -94,6 +95,7 @@ class Engine(PairHandlers, SglangHandlers):
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
         self.standing = Standing()
+        self._unjudged = None
         self.jit.restart()
         self.witnesses.restart()
         self._observed: dict[str, str] = {}
@@ -154,9 +156,11 @@ class Engine(PairHandlers, SglangHandlers):
         for event, head in found:
             self.jit.follow(head.time, up=self.life.is_up)
             try:
+                if self._unjudged and head.time != self._unjudged.time:
+                    self._settle_before(head)
                 handlers[type(event)](event, head)
                 if self.evidence.changed:
-                    self._judge(head)
+                    self.evidence.changed, self._unjudged = False, head
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         if found:
@@ -276,6 +280,7 @@ class Engine(PairHandlers, SglangHandlers):
 
     def _settings_changed(self) -> None:
         self.jit.ranks = self.settings.ranks
+        self._pair_settings_changed()
         self._look_for_known_bad()
 
     @property

@@ -37,6 +37,8 @@ class PairHandlers(ABC):
     standing: Standing
     witnesses: EngineWitnesses
     pair: PairSettings
+    _unjudged: Head | None
+    """The last line that changed the evidence, until the second of the log in which it is has passed."""
     _faults: Faults
     _observed: dict[str, str]
     _totals: dict[str, float]
@@ -66,9 +68,13 @@ class PairHandlers(ABC):
 
     def configure(self, pair: PairSettings) -> None:
         """Take other settings while it runs."""
-        if self.standing.verdict and pair != self.pair:
-            self.evidence.changed = True
-        self.pair = pair
+        if pair != self.pair:
+            self.pair = pair
+            self._pair_settings_changed()
+
+    def _pair_settings_changed(self) -> None:
+        self.evidence.block_tokens = self.pd_settings.block_tokens
+        self.evidence.changed = self.evidence.changed or bool(self.standing.verdict)
 
     @property
     def pd_settings(self) -> PdSettings:
@@ -83,8 +89,19 @@ class PairHandlers(ABC):
             self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
         return judge(self.evidence, settings, log_now)
 
+    def _settle_before(self, head: Head) -> None:
+        """Judge what was not yet unless this line is of the same second: a failure on each rank, or an interval and its connector's line."""
+        judged = self._unjudged.time if self._unjudged else None
+        if judged is None or head.time is None or int(judged) != int(head.time):
+            self.settle()
+
+    def settle(self) -> None:
+        """Judge what was not yet."""
+        head, self._unjudged = self._unjudged, None
+        if head:
+            self._judge(head)
+
     def _judge(self, head: Head) -> None:
-        self.evidence.changed = False
         if self.standing.verdict == NOT_DISAGGREGATED and self.settings.role(self.pair.role) == "none":
             return  # whatever the evidence
         self.standing.take(self.judgement(head.time), head)
@@ -103,6 +120,7 @@ class PairHandlers(ABC):
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
         self._witnessed(now, log_now)
+        self.evidence.changed, self._unjudged = False, None
         self._judge(Head(NOBODY, UNKNOWN_LEVEL, log_now))
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
@@ -168,6 +186,7 @@ class PairHandlers(ABC):
     # -- samples -------------------------------------------------------------------------------------------------------
 
     def _verdict_samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
+        self.settle()
         self._witnessed(now, log_now)
         settings = self.pd_settings
         yield from self.standing.samples(self.evidence, settings, clock, log_now)

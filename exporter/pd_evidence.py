@@ -18,7 +18,10 @@ _ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
 _LONGEST_INTERVAL = 120.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
-_SIZE, _SIZES = 64, 16  # tokens a request by which kinds of periods are told apart: the limits of the verdict are multiples
+
+BLOCK_TOKENS = 128.0
+"""Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
+
 
 _REACTION_SECONDS = 2.0  # within which the scheduler says what it does about a failed load, if it ever does
 
@@ -66,6 +69,8 @@ class Period:
     """Whether a record came, of any kind."""
     decodes: bool = False
     """More than the one token for each answer that a prefill engine generates, too."""
+    prompts: str = ""
+    """Whether its prompts were `whole`, last `blocks`, or too `few` tokens to be any; empty where that depends on other periods."""
 
     @property
     def attempts_failed(self) -> float:
@@ -91,10 +96,6 @@ class Period:
         """Whether blocks were read after they had expired."""
         return self.late_reads > 0 or self.reported_late > 0
 
-    @property
-    def size(self) -> float:
-        """How long its prompts are, roughly."""
-        return min(_SIZES, self.prompt_tokens // max(_SIZE, _SIZE * self.requests))
 
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
@@ -105,11 +106,12 @@ class Period:
         self.failed_requests |= other.failed_requests
         self.skipped |= other.skipped
         self.engines.update(other.engines)
+        self.prompts = ""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_NO_SUMS = ("served", "told", "eventful", "decodes", "failed_requests", "skipped", "engines")
+_NO_SUMS = ("served", "told", "eventful", "decodes", "failed_requests", "skipped", "engines", "prompts")
 _SUMS = [each.name for each in fields(Period) if each.name not in _NO_SUMS]
 
 
@@ -118,6 +120,7 @@ class PdEvidence:
 
     STATE = (
         "closed",
+        "block_tokens",
         "open",
         "tried",
         "succeeded",
@@ -150,6 +153,10 @@ class PdEvidence:
         """What others than the log say at this moment."""
         self.changed = False
         """Whether a verdict may be another one since this was last set to False."""
+        self.block_tokens = BLOCK_TOKENS
+        """Of this engine."""
+        self._looked: tuple[object, ...] | None = None
+        """How the window looked when the last period ended."""
         self._digest = digest
         self._before: dict[str, tuple[float | None, float]] = {}
         self._round: set[str] = set()
@@ -222,34 +229,44 @@ class PdEvidence:
                 self.ignores_loads = True
             else:
                 period.skipped, self.open.skipped = frozenset(), period.skipped
-        self.changed = self.changed or period.eventful or not self._is_one_more(period)
+                self.open.eventful = True
+        period.prompts = self._prompts(period)
         if engine in self._round or not self.closed:
             self.closed.append(period)
             self._round = {engine}
         else:
             self.closed[-1].take(period)
             self._round.add(engine)
-        self.changed = self.changed or len(self.closed[-1].engines) > 1
-        self.generates = any(each.decodes for each in self.closed)
+        self.generates = self.closed[0].decodes or self.closed[-1].decodes
+        self._look()
 
-    def _is_one_more(self, period: Period) -> bool:
-        """Whether the whole window is of one kind, without any record, and this is one more: then a verdict stays as it is.
+    def _prompts(self, period: Period) -> str:
+        if not period.told:  # and a running request is no request of an interval
+            return "few" if period.prompt_tokens * WINDOW <= self.block_tokens else ""
+        if not period.requests:
+            return "" if period.prompt_tokens else "blocks"
+        return "whole" if period.prompt_tokens > self.block_tokens * period.requests else "blocks"
 
-        The connector's line comes after the period that it belongs to.
-        """
+    def _look(self) -> None:
+        """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
+        looked, self._looked = self._looked, self._looks()
+        self.changed = self.changed or self._looked is None or looked != self._looked
+
+    def _looks(self) -> tuple[object, ...] | None:
         if len(self.closed) < WINDOW:
-            return False
+            return None
         first, last = self.closed
-        if first.eventful or last.eventful or not first.size == last.size == period.size:
-            return False
-        return (first.transfers > 0) == (last.transfers > 0) and (first.empty > 0) == (last.empty > 0)
+        if first.eventful or last.eventful or self.open.eventful or not first.prompts or first.prompts != last.prompts:
+            return None
+        if len(first.engines) != 1 or first.engines.keys() != last.engines.keys():
+            return None
+        moved = first.transfers > 0 or last.transfers > 0
+        return moved, first.empty > 0 or last.empty > 0, first.answered > 0 and last.answered > 0, first.prompts, self.generates
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""
         period = self.closed[-1] if self.closed else self.open
-        before = self.closed[0] if self.closed else None
-        if not before or not self.succeeded or before.empty or (before.transfers > 0) != (event.transfers > 0):
-            self.changed = True
+        succeeded = self.succeeded
         if event.transfers > 0:
             period.transfers += event.transfers
             if engine in period.engines:
@@ -259,7 +276,9 @@ class PdEvidence:
             self.succeeded = self.tried = True
         else:
             period.empty += 1
+        self.changed = self.changed or not succeeded
         self._reported(event)
+        self._look()
 
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""

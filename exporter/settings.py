@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from exporter.counters import Sample
 from exporter.known_bad import Version, version_of
-from exporter.verdict import BLOCK_TOKENS, PairSettings, PdSettings, role_of
+from exporter.pd_evidence import BLOCK_TOKENS
+from exporter.verdict import PairSettings, PdSettings, role_of
 from parsers.connectors import connector_label
 from parsers.events import EngineSettings, EngineStarted, KvCacheSize
 

@@ -176,6 +176,7 @@ def _quiescence(now: _Now, load: Facts) -> Facts:
 
 def _pd(now: _Now) -> Facts:
     engine, clock = now.engine, now.source.clock
+    engine.settle()
     verdict, checks = engine.judgement(now.log)
     failing = {check: engine.standing.failing.get(check) for check, status in checks.items() if status == "fail"}
     return {

@@ -35,9 +35,6 @@ VERDICTS = (
 QUIET_SECONDS = 300.0
 LEAST_FAILED_REQUESTS = 2
 LEAST_FAILED_SHARE = 0.05
-BLOCK_TOKENS = 128.0
-"""Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
-
 LEAST_LOCAL_SHARE = 0.2
 """Of prompt tokens computed here, from where on last blocks do not explain it; asked where no access line counts the requests."""
 

@@ -51,8 +51,12 @@ def test_steady_traffic_is_not_judged_at_each_line(monkeypatch: pytest.MonkeyPat
     reading.feed(*(each for minute in range(15, 30) for each in healthy(f"03:{minute}:00")))
     assert [] == judged
 
-    reading.feed(*local("03:31:00"))
+    reading.feed(*local("03:31:00"), transfers(1, "03:31:00"))
+    assert [] == judged, "more of this second may follow"
+    reading.feed(quiet("03:31:10"))
     assert 1 == len(judged)
+    assert "partial" == reading.verdict
+    assert READ + 1000 == reading.value("pd_verdict_timestamp_seconds")
 
 
 # -- what is configured ------------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ NOT_STATE = {
     "Counters": {"_families"},
     "Folds": {"_open"},
     "RequestSet": {"_seen", "_digest"},
-    "PdEvidence": {"_digest", "changed", "witnessed"},
+    "PdEvidence": {"_digest", "changed", "witnessed", "_looked"},
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
     "Log": {"streams", "_written", "_past"},
     "Framing": {"parts", "_containers", "_pods"},
