@@ -96,7 +96,6 @@ class Period:
         """Whether blocks were read after they had expired."""
         return self.late_reads > 0 or self.reported_late > 0
 
-
     def take(self, other: "Period") -> None:
         """Add the evidence of another engine of the same data-parallel group."""
         self.served = self.served or other.served

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from parsers.header import LogClock
+from parsers.lines import LINE_LIMIT
 
 PARTIAL_LIMIT = 256 * 1024
 """Characters of a line that a runtime delivers in parts; what is longer is cut."""
@@ -56,7 +57,7 @@ Framed: TypeAlias = tuple[str | None, str | None, str]
 class Framing:
     """Takes the wrapping off the lines of one file and joins the parts of long lines, for stdout and stderr apart."""
 
-    STATE = ("prefixed",)
+    STATE = ("prefixed", "cut_lines")
 
     def __init__(self, containers: Collection[str] = ()) -> None:
         """`containers` are those that are known at any time: their prefix needs no header behind it."""
@@ -64,6 +65,8 @@ class Framing:
         """By output, lines of which more parts will follow, and when the last part came."""
         self.prefixed = 0
         """Lines that named a container."""
+        self.cut_lines = 0
+        """Lines in parts that were longer than LINE_LIMIT."""
         self._containers = containers
         self._pods: set[str] = set()
 
@@ -126,10 +129,17 @@ class Framing:
         begun, at = self.parts.pop(stream, ("", time))
         whole = part if _seconds_between(at, time) > PARTIAL_SECONDS else begun + part
         if last:
-            return whole
+            return whole if "\r" in whole else self._cut(whole)
         if len(self.parts) < 2:  # noqa: PLR2004 - stdout and stderr; anything else is forged
             self.parts[stream] = whole[:PARTIAL_LIMIT], time
         return None
+
+    def _cut(self, line: str) -> str:
+        """At the most LINE_LIMIT characters of a line that came in parts, of which each was shorter."""
+        if len(line) <= LINE_LIMIT:
+            return line
+        self.cut_lines += 1
+        return line[:LINE_LIMIT]
 
 
 def _seconds_between(before: str, after: str) -> float:

@@ -107,7 +107,9 @@ class Log:
 
     def counts(self) -> Counts:
         """How many lines there were: by family, and by level or rule."""
-        total = added(self._past, {"cut_lines_total": {"": self._buffer.cut_lines}, "unseparated_lines_total": {"": 0}})
+        total = added(
+            self._past, {"cut_lines_total": {"": self._buffer.cut_lines + self._framing.cut_lines}, "unseparated_lines_total": {"": 0}}
+        )
         for stream in self.streams.values():
             total = added(total, stream.counts())
         return total

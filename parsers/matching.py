@@ -7,6 +7,7 @@ from parsers import access
 from parsers.events import (
     NOTHING,
     QUOTED,
+    EngineFailure,
     EngineStarted,
     Event,
     HealthAnswered,
@@ -26,8 +27,8 @@ _LONGEST_CLIENT = 64
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
 _NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx", access.ANSWERED), 0)
 _TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
-# Events for which it matters what was answered before: SGLang's batches are told from probes by it.
-_NEXT_TO_RESPONSES = frozenset((PrefillBatch, HealthAnswered))
+# Events for which it matters what was answered before: SGLang's batches are told from probes by it, and who answers after a hang is back.
+_NEXT_TO_RESPONSES = frozenset((EngineFailure, PrefillBatch, HealthAnswered))
 _AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats)) | _NEXT_TO_RESPONSES
 # Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
 _EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))

@@ -70,7 +70,7 @@ class LogStream(LibraryLines):
         self._records = dispatch(Scope.RECORD, "vllm")
         self._continuations = dispatch(Scope.CONTINUATION)
         self.cut_lines = 0
-        """Lines that were longer than LINE_LIMIT without their wrapping."""
+        """Lines that were longer than LINE_LIMIT, and that a bar had redrawn."""
         self.unwrapped = 0
         """Lines that had a wrapping of their own."""
         self.of_others: list[Framed] = []

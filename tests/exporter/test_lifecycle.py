@@ -379,6 +379,7 @@ def test_answers_end_a_hang_where_no_periodic_line_is_printed() -> None:
 
     assert "serving" == reading.feed(POST).state
     assert "stalled" == read(logo(), READY, stats(), error(HANG, "03:20:00"), POST).state
+    assert "stalled" == read(logo(), READY, POST, POST, error(HANG, "03:20:00")).state, "those before it do not"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from parsers.events import HttpResponses, KvCacheSize, KvCompatibility, KvTransferFailure
 from parsers.framing import PARTIAL_LIMIT, Framing
+from parsers.lines import LINE_LIMIT
 from tests.parsers.reading import DATA, HANDSHAKE_FAILED, LOGO, MISMATCH, STATS, header, read, utc
 
 RECORD = header() + STATS
@@ -291,6 +292,17 @@ def test_a_line_in_parts_that_never_ends_stays_bounded():
         framing.unwrap(line)
     assert max(map(len, framing.parts.values())) <= PARTIAL_LIMIT
     assert read(parts + _cri("end") + _cri(RECORD)).kinds == ["IntervalStats"] * 2
+
+
+@pytest.mark.parametrize("before", ["", _cri(RECORD) * 10])
+@pytest.mark.parametrize(("longer", "cut"), [(0, 0), (1, 1)])
+def test_a_line_in_parts_is_cut_where_a_whole_one_is(before, longer, cut):
+    """Whether or not the file is known to be wrapped by then."""
+    text = RECORD + "x" * (LINE_LIMIT - len(RECORD) + longer)
+    parts = "".join(_cri(text[at : at + 16_384], "P") for at in range(0, len(text), 16_384)) + _cri("")
+    reading = read(*([before] if before else []), parts)
+    assert reading.counts["cut_lines_total"][""] == cut
+    assert read(text + "\n").counts["cut_lines_total"][""] == cut
 
 
 @pytest.mark.parametrize(
