@@ -25,7 +25,7 @@ BOARD = Board(
                 flags(
                     "Failing P/D checks",
                     "Checks of the verdict that fail, which say where to look",
-                    ('max by (@engine, check) (inferlog_pd_evidence{status="fail"}) > 0' + JUDGED, "@engine {{check}}"),
+                    (f'max by (@engine, check) (inferlog_pd_evidence{{status="fail"}} == 1{JUDGED})', "@engine {{check}}"),
                     on=("fails", "red"),
                     width=8,
                     nothing="No check fails",

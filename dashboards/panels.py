@@ -99,7 +99,7 @@ def states(
 ) -> Any:
     """A state set over time: one row for each engine, a colour for each state."""
     mapping = {str(index): (state.replace("_", " "), colour) for index, (state, colour) in enumerate(colours.items())}
-    return _timeline(title, about, ((f"{encoded(family, label, list(colours), by)}{where}", words),), mapping, width, height, nothing)
+    return _timeline(title, about, ((encoded(family, label, list(colours), by, where), words),), mapping, width, height, nothing)
 
 
 def flags(

@@ -11,6 +11,27 @@ const CELL = { width: WIDTH / 24, height: 38 };
 const HEAD = 44;
 const theme = createTheme({ colors: { mode: 'dark' } });
 
+/** What stands in for the list of alerts: those that fired in the time of the picture, a row each. */
+const ALERTS = {
+  targets: ['info', 'warning', 'critical'].map((severity, rank) => ({
+    refId: severity,
+    expr: `max by (alertname, source) (ALERTS{alertname=~"Inferlog.+", alertstate="firing", severity="${severity}"}) * ${rank}`,
+    legendFormat: '{{source}} {{alertname}}',
+  })),
+  mappings: [{ options: { 0: { text: 'info', color: 'blue' }, 1: { text: 'ticket', color: 'orange' }, 2: { text: 'page', color: 'red' } } }],
+};
+
+function withAlerts(panel) {
+  const { defaults, overrides } = panel.fieldConfig;
+  return panel.type === 'alertlist' ? { ...panel, type: 'state-timeline', targets: ALERTS.targets, fieldConfig: { defaults: { ...defaults, mappings: ALERTS.mappings }, overrides } } : panel;
+}
+
+async function load(panel, window) {
+  const all = await series(panel, window);
+  const frame = panel.type === 'table' && all.length ? await table(panel, all) : undefined;
+  return { all: all.map((each) => ({ ...each, name: each.name.replace(' Inferlog', ' ') })), frame };
+}
+
 function Drawing({ panel, all, frame, window, width, height }) {
   const { defaults } = panel.fieldConfig;
   if (panel.type === 'timeseries') {
@@ -59,11 +80,7 @@ class Guard extends Component {
 function Panel({ panel, window, onDrawn }) {
   const [data, setData] = useState();
   useEffect(() => {
-    const load = async () => {
-      const all = panel.targets ? await series(panel, window) : [];
-      return { all, frame: panel.type === 'table' && all.length ? await table(panel, all) : undefined };
-    };
-    load().then(setData, (error) => setData({ all: [], error }));
+    load(panel, window).then(setData, (error) => setData({ all: [], error }));
   }, []);
   useEffect(() => {
     data && onDrawn();
@@ -90,7 +107,7 @@ function Panel({ panel, window, onDrawn }) {
 }
 
 function Board({ board, span }) {
-  const panels = board.panels.filter((each) => each.type !== 'row');
+  const panels = board.panels.map(withAlerts).filter((each) => each.type !== 'row');
   const [drawn, setDrawn] = useState(0);
   useEffect(() => {
     drawn === panels.length && setTimeout(() => (document.title = 'READY'), 800);
@@ -102,7 +119,7 @@ function Board({ board, span }) {
       <div style={{ padding: '10px 12px', fontSize: 18 }}>
         {board.title} <span style={{ fontSize: 12, color: '#9a9aa5' }}>{board.description} (Drawn by Grafana's components; state timelines and the alert list are stand-ins.)</span>
       </div>
-      {board.panels.map((panel) =>
+      {board.panels.map(withAlerts).map((panel) =>
         panel.type === 'row' ? (
           <div key={panel.id} style={{ position: 'absolute', left: 12, top: panel.gridPos.y * CELL.height + HEAD + 10, fontSize: 16 }}>{panel.title}</div>
         ) : (

@@ -43,10 +43,12 @@ def ask(address: str, path: str, **parameters: object) -> dict[str, Any]:
 class Stage:
     """Everything that runs. `act` lets the incidents happen.
 
-    When it is `alone` the exporter has logs and nothing else: no pods, no metrics of engines, no RDMA ports.
+    When it is `alone` the exporter has logs and nothing else: no pods, no metrics of engines, no RDMA ports. Prometheus evaluates `rules`, by file.
     """
 
-    def __init__(self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s", alone: bool = False) -> None:
+    def __init__(
+        self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s", alone: bool = False, rules: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
         now = datetime.now()  # noqa: DTZ005 - as the logs' own
         self.plays = {name: play.ending(now) for name, play in plays.items()}
@@ -61,7 +63,7 @@ class Stage:
         self.config.write_text(yaml.safe_dump(self._configuration()), encoding="utf-8")
         self.daemon = Running(folder, free_port(), "--config", str(self.config), "--web.enable-lifecycle")
         self.prometheus = f"127.0.0.1:{free_port()}"
-        self._server = self._start_prometheus(scrape)
+        self._server = self._start_prometheus(scrape, {name: text for name, text in (rules or {}).items() if name.endswith(".rules.yaml")})
 
     def path(self, name: str) -> Path:
         """The log of a source."""
@@ -92,14 +94,17 @@ class Stage:
             "sources": [source(name, play.settings) for name, play in self.plays.items()],
         }
 
-    def _start_prometheus(self, scrape: str) -> "subprocess.Popen[bytes]":
+    def _start_prometheus(self, scrape: str, rules: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         def job(name: str, address: str, **labels: str) -> dict[str, Any]:
             return {"job_name": name, "honor_labels": True, "static_configs": [{"targets": [address], "labels": labels}]}
 
         jobs = [job("inferlog", f"127.0.0.1:{self.daemon.port}")]
         jobs += [job(f"engine-{name}", engine.address, namespace=NAMESPACE, pod=name) for name, engine in self.engines.items()]
+        for name, text in rules.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        intervals = {"scrape_interval": scrape, "scrape_timeout": scrape}
         config = self.folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump({"global": {"scrape_interval": scrape, "scrape_timeout": scrape}, "scrape_configs": jobs}))
+        config.write_text(yaml.safe_dump({"global": intervals, "rule_files": [*rules], "scrape_configs": jobs}))
         return serve(self.folder, self.prometheus)
 
     def ask(self, path: str, **parameters: object) -> dict[str, Any]:
