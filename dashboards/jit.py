@@ -51,10 +51,10 @@ BOARD = Board(
                     nothing="No start seen",
                 ),
                 happened(
-                    "Starts",
-                    "Engine processes that started",
+                    "Restarts",
+                    "Engine processes that began behind another; the first that inferlog saw is none",
                     (events("inferlog_engine_starts_total"), "@engine"),
-                    nothing="No start in this range",
+                    nothing="No restart in this range",
                     bad=False,
                 ),
                 flags(

@@ -100,11 +100,11 @@ BOARD = Board(
             "What changed",
             [
                 happened(
-                    "Starts",
-                    "Engine processes that started",
+                    "Restarts",
+                    "Engine processes that began behind another; the first that inferlog saw is none",
                     (events("inferlog_engine_starts_total"), "@engine"),
                     width=6,
-                    nothing="No start in this range",
+                    nothing="No restart in this range",
                     bad=False,
                 ),
                 graph(

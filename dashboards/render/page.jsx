@@ -13,17 +13,20 @@ const theme = createTheme({ colors: { mode: 'dark' } });
 
 /** What stands in for the list of alerts: those that fired in the time of the picture, a row each. */
 const ALERTS = {
-  targets: ['info', 'warning', 'critical'].map((severity, rank) => ({
+  targets: ['critical', 'warning', 'info'].map((severity, rank) => ({
     refId: severity,
     expr: `max by (alertname, source) (ALERTS{alertname=~"Inferlog.+", alertstate="firing", severity="${severity}"}) * ${rank}`,
     legendFormat: '{{source}} {{alertname}}',
   })),
-  mappings: [{ options: { 0: { text: 'info', color: 'blue' }, 1: { text: 'ticket', color: 'orange' }, 2: { text: 'page', color: 'red' } } }],
+  mappings: [{ options: { 0: { text: 'page', color: 'red' }, 1: { text: 'ticket', color: 'orange' }, 2: { text: 'info', color: 'blue' } } }],
 };
 
 function withAlerts(panel) {
+  if (panel.type !== 'alertlist') {
+    return panel;
+  }
   const { defaults, overrides } = panel.fieldConfig;
-  return panel.type === 'alertlist' ? { ...panel, type: 'state-timeline', targets: ALERTS.targets, fieldConfig: { defaults: { ...defaults, mappings: ALERTS.mappings }, overrides } } : panel;
+  return { ...panel, type: 'state-timeline', targets: ALERTS.targets, fieldConfig: { defaults: { ...defaults, mappings: ALERTS.mappings }, overrides } };
 }
 
 async function load(panel, window) {
@@ -46,7 +49,8 @@ function Drawing({ panel, all, frame, window, width, height }) {
   }
   if (panel.type === 'table') {
     frame.fields.forEach((each, index) => {
-      const own = each.type === 'string' ? Object.fromEntries(panel.fieldConfig.overrides.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value]))) : {};
+      const overrides = panel.fieldConfig.overrides.filter(({ matcher }) => matcher.options === each.type);
+      const own = Object.fromEntries(overrides.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value])));
       Object.assign(each, field(theme, { ...defaults, ...own }, each.config.displayName ?? each.name, each.values, index, each.type));
     });
     return <Table data={frame} width={width} height={height} />;
