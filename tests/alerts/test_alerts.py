@@ -1,5 +1,6 @@
 """Every alert fires at its minute and not at its near miss, whatever happens to the exporter meanwhile."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def with_gap(series: list[Series], minute: int) -> list[Series]:
     return [each.with_values([*each.values[:minute], None, None, None, *each.values[minute + 3 :]]) for each in series]
 
 
+def first(case: dict[str, Any], promtool: str) -> int:
+    """The first minute that it fires: from Prometheus 3 on a range leaves out its beginning, and is full a scrape earlier."""
+    told = subprocess.run([promtool, "--version"], check=True, capture_output=True, text=True, timeout=60)
+    return int(case["at"] if " version 2." in told.stdout + told.stderr else case.get("open", case["at"]))
+
+
 @each_group
 def test_it_fires_at_its_minute(group: str, promtool: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Not a minute earlier, with these labels and annotations; `make goldens` writes what an engineer reads of each incident anew."""
@@ -68,7 +75,9 @@ def test_it_fires_at_its_minute(group: str, promtool: str, tmp_path: Path, pytes
             words[alert] = fired_descriptions(run_tests(promtool, tmp_path, unexpected, only=group))
         DESCRIPTIONS.write_text(yaml.safe_dump(words, width=160), encoding="utf-8")
     tests = [
-        promtool_test(alert, case_series(case), [(case["at"] - 1, alert, []), (case["at"], alert, [expected(alert, case, description)])])
+        promtool_test(
+            alert, case_series(case), [(first(case, promtool) - 1, alert, []), (case["at"], alert, [expected(alert, case, description)])]
+        )
         for alert in GROUPS[group]
         for case, description in zip(CASES[alert]["fires"], words[alert], strict=True)
     ]
