@@ -311,6 +311,7 @@ class Engine(PairHandlers, SglangHandlers):
             self.witnesses.tokens_at = self._arrival
         before = self.gauges.last.get(event.engine)
         self.gauges.stats(event, head)
+        self._wake(head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
             self._look_for_uncaught_loads()
@@ -392,6 +393,7 @@ class Engine(PairHandlers, SglangHandlers):
         for code, count in event.counts.items():
             self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
+        self._wake(head)
         self.evidence.responses(event.generated, head.time)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:

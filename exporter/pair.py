@@ -106,6 +106,11 @@ class PairHandlers(ABC):
             return  # whatever the evidence
         self.standing.take(self.judgement(head.time), head)
 
+    def _wake(self, head: Head) -> None:
+        """Behind an idle time: what the verdict is from this line on, it is since this line."""
+        if self.evidence.is_idle(head.time):
+            self._judge(head)
+
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
         compiles = bool(self.jit.open(log_now))

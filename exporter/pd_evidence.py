@@ -13,6 +13,9 @@ from parsers.header import Head
 WINDOW = 2
 """Intervals with requests in which evidence counts."""
 
+QUIET_SECONDS = 300.0
+"""Without a token for so long an engine is idle."""
+
 _SECONDS = 10.0  # an interval's length where nothing tells it
 _ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
 _LONGEST_INTERVAL = 120.0
@@ -174,6 +177,18 @@ class PdEvidence:
         yield from self.closed
         yield self.open
 
+    @property
+    def quiet_from(self) -> float | None:
+        """Since when no token was told of: a log that broke off tells of none, either."""
+        if self.quiet_since is not None:
+            return self.quiet_since
+        return max((at for at, _ in self._before.values() if at is not None), default=None)
+
+    def is_idle(self, now: float | None) -> bool:
+        """Whether that is long ago at this time of the log's clock."""
+        since = self.quiet_from
+        return now is not None and since is not None and now - since >= QUIET_SECONDS
+
     # -- intervals -----------------------------------------------------------------------------------------------------
 
     def ready(self, head: Head) -> None:
@@ -275,9 +290,17 @@ class PdEvidence:
             self.succeeded = self.tried = True
         else:
             period.empty += 1
-        self.changed = self.changed or not succeeded
         self._reported(event)
+        if self.failed_ranks and self._is_clean():
+            self.failed_ranks.clear()  # the peers that are left are compatible, as what they send shows
+            succeeded = False
+        self.changed = self.changed or not succeeded
         self._look()
+
+    def _is_clean(self) -> bool:
+        """Whether KV came in all intervals that count, and nothing else was told."""
+        periods = self.closed if len(self.closed) == WINDOW else ()
+        return bool(periods) and not self.open.eventful and all(each.transfers and not each.eventful for each in periods)
 
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
@@ -344,6 +367,7 @@ class PdEvidence:
             self.passed_ranks.add(who)
             self.failed_ranks.discard(who)
         else:
+            self._record()
             self.failed_ranks.add(who)
             self.passed_ranks.discard(who)
             self.tried = True

@@ -109,7 +109,8 @@ class Settings:
     def pd(self, pair: PairSettings, bytes_per_token: float | None) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values, role = self.values, self.role(pair.role)
-        expect = pair.expect or ("mixed" if role == "both" else "all")
+        # A log that does not tell the role may be of an engine without any pair, whose arguments it does not show.
+        expect = pair.expect or ("all" if role == "decode" else "mixed")
         return PdSettings(
             role=role,
             expect_all=expect == "all",

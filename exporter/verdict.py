@@ -32,7 +32,6 @@ VERDICTS = (
     "unproven",
 )
 
-QUIET_SECONDS = 300.0
 LEAST_FAILED_REQUESTS = 2
 LEAST_FAILED_SHARE = 0.05
 LEAST_LOCAL_SHARE = 0.2
@@ -257,16 +256,14 @@ def _verdict(
     failed = {check for check, status in checks.items() if status == "fail"}
     transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
     failures = evidence.witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
-    quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
-    expected = settings.expect_all or checks["pair_selected"] == "pass"
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),
         ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
         ("transport_failing", "no_transfer_failure" in failed),
-        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and expected),
+        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
-        ("idle", quiet),
+        ("idle", evidence.is_idle(now)),
         ("unproven", _whole_prompts_of_unknown_version(settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
