@@ -110,6 +110,7 @@ class PairHandlers(ABC):
         """Behind an idle time: what the verdict is from this line on, it is since this line."""
         if self.evidence.is_idle(head.time):
             self._judge(head)
+            self.evidence.look_again()
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""

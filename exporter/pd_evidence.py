@@ -261,6 +261,10 @@ class PdEvidence:
             return "" if period.prompt_tokens else "blocks"
         return "whole" if period.prompt_tokens > self.block_tokens * period.requests else "blocks"
 
+    def look_again(self) -> None:
+        """The verdict may be another one though the window looks as it did."""
+        self.changed, self._looked = True, None
+
     def _look(self) -> None:
         """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
         if self.changed or len(self.closed) < WINDOW:
