@@ -7,7 +7,7 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.evidence.engine_metrics import EngineReading
-from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
+from exporter.evidence.engine_side import EngineWitnesses, Finding
 from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
 from exporter.jit import JitLedger
@@ -18,10 +18,6 @@ from exporter.standing import Standing
 from exporter.verdict import NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
-
-
-def _thresholds(settings: PdSettings) -> Thresholds:
-    return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
 
 
 class PairHandlers(ABC):
@@ -85,7 +81,7 @@ class PairHandlers(ABC):
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
         settings = self.pd_settings
-        if recalled := self.witnesses.recalled(_thresholds(settings)):
+        if recalled := self.witnesses.recalled(settings):
             self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
         return judge(self.evidence, settings, log_now)
 
@@ -131,7 +127,7 @@ class PairHandlers(ABC):
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, _thresholds(self.pd_settings)))
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, self.pd_settings))
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 

@@ -200,15 +200,17 @@ def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool
 
 
 def _transfer_failure(window: list[Period], transfers: float, settings: PdSettings, *, tried: bool) -> str:
-    failures, limits = sum(period.failed(settings.ranks) for period in window), settings.limits
+    failures = sum(period.failed(settings.ranks) for period in window)
     if not failures:
         return "pass" if tried and not any(period.setups for period in window) else "unknown"
     succeeded = transfers + sum(period.received for period in window)
-    failed = sum(period.attempts_failed for period in window)
-    share = failed / (succeeded + failed)
-    if succeeded == 0 or (failures >= limits.requests and share >= limits.share):
-        return "fail"
-    return "unknown"
+    return failure_status(settings.limits, failures, sum(period.attempts_failed for period in window), succeeded)
+
+
+def failure_status(limits: FailureLimits, requests: float, attempts: float, succeeded: float) -> str:
+    """The check's where `requests` failed in so many attempts beside those that succeeded: one is no proof of a fault unless it is all."""
+    many = requests >= limits.requests and attempts >= limits.share * (attempts + succeeded)
+    return "fail" if many or not succeeded else "unknown"
 
 
 def _in_time(window: list[Period], transfers: float, settings: PdSettings) -> str:

@@ -1,10 +1,12 @@
 """What an engine's own figures prove: the last two intervals between readings in which it served requests."""
 
+import math
 from collections import deque
 
 from exporter.counters import Counters
 from exporter.evidence.engine_metrics import POLL_SECONDS, EngineReading
 from exporter.evidence.engine_text import EngineFigures
+from exporter.verdict import PdSettings, failure_status
 
 WINDOW = 2
 """Intervals with requests that count, as of the log's."""
@@ -12,7 +14,7 @@ WINDOW = 2
 STALE_SECONDS = 3 * POLL_SECONDS + 5
 """Figures that are older than this prove nothing any more."""
 
-_FLOW = ("requests", "generated", "transfers", "failed", "local", "cached", "external")
+_FLOW = ("requests", "generated", "transfers", "failed", "failed_requests", "local", "cached", "external")
 
 STALL_SECONDS = 120.0
 """An engine whose requests run is stalled when nothing of it has moved, or it has not answered, for so long."""
@@ -134,23 +136,28 @@ def _since(before: EngineReading | None, reading: EngineReading) -> Interval | N
     return {name: value - old.counters.get(name, 0.0) for name, value in new.counters.items() if name in _FLOW}
 
 
-def engine_checks(told: Interval, *, block_tokens: float, least_failed: float, least_share: float) -> dict[str, str]:
+def failures(told: Interval) -> float:
+    """Attempts that failed."""
+    return told.get("failed", 0.0) + told.get("failed_requests", 0.0)
+
+
+def engine_checks(told: Interval, settings: PdSettings) -> dict[str, str]:
     """The verdict's checks by a window of the engine's figures."""
     requests = told.get("requests", 0.0)
     checks: dict[str, str] = {}
     if requests and "local" in told:
         # Of a prompt that came over it computes the last token, or the last block.
-        checks["local_prefill_low"] = "fail" if told["local"] / requests > block_tokens else "pass"
+        checks["local_prefill_low"] = "fail" if told["local"] / requests > settings.block_tokens else "pass"
     if told.get("transfers"):
         checks["transfers_growing"] = "pass"
     elif "transfers" in told and checks.get("local_prefill_low") == "fail":
         checks["transfers_growing"] = "fail"
     succeeded = told.get("transfers", requests)
-    if told.get("failed"):
-        share = told["failed"] / (told["failed"] + succeeded)
-        many = told["failed"] >= least_failed and share >= least_share
-        checks["no_transfer_failure"] = "fail" if many or not succeeded else "unknown"
-    elif "failed" in told and succeeded:
+    if attempts := failures(told):
+        # Each rank counts its own attempt at a request.
+        failed = told.get("failed_requests", 0.0) + math.ceil(told.get("failed", 0.0) / settings.ranks)
+        checks["no_transfer_failure"] = failure_status(settings.limits, failed, attempts, succeeded)
+    elif succeeded and ("failed" in told or "failed_requests" in told):
         checks["no_transfer_failure"] = "pass"
     return checks
 
