@@ -5,7 +5,7 @@ import pytest
 from exporter.evidence import engine_metrics
 
 from .compiles import begins, ends
-from .conftest import POST, READY, Reading, failure, line, logo, read, stats, transfers
+from .conftest import POST, READY, Reading, connector, core, failure, line, logo, read, stats, transfers
 from .engines import NOW, Pair, exposition
 from .sglang_lines import READY as SGLANG_READY
 from .sglang_lines import arguments, decode, prefill, tagged
@@ -180,6 +180,35 @@ def test_a_saved_log_has_no_other_witness() -> None:
 
     assert not pair.reading.series("pd_local_prefill_ratio")
     assert "unknown" == pair.reading.check("local_prefill_low")
+
+
+def test_figures_of_one_of_two_engines_in_a_log_are_nobodys() -> None:
+    """Nothing tells whose they are; what they proved while there was one engine grows old."""
+    pair = Pair()
+    pair.reading = Reading()
+
+    def served_by(container: str, *lines: str) -> None:
+        pair.reading.feed(*(f"{container} | {each}" for each in lines), arrival=pair.now)
+
+    def verdicts() -> dict[str, str]:
+        return {
+            snapshot.common["source"]: sample.labels[0]
+            for snapshot in pair.reading.source.snapshots(pair.now)
+            for sample in snapshot.samples
+            if sample.family == "pd_verdict" and sample.value == 1
+        }
+
+    start = [logo("0.32.0"), core("0.32.0"), connector("kv_consumer"), READY]
+    served_by("decode-1", *start)
+    pair.told().told(**BYPASS)
+    assert {"log": "router_bypass"} == verdicts()
+
+    served_by("decode-2", *start)
+    for second in (20, 30, 40, 50):
+        for container in ("decode-1", "decode-2"):
+            served_by(container, POST, stats(f"03:14:{second}", prompt=1.0), transfers(8, f"03:14:{second}"))
+        pair.told(**BYPASS)
+    assert {"log": "proven", "log/decode-2": "proven"} == verdicts()
 
 
 # -- preemptions -------------------------------------------------------------------------------------------------------
