@@ -347,6 +347,14 @@ def test_whole_prompts_before_0_18_are_no_bypass() -> None:
     assert "proven" == reading.verdict
 
 
+@pytest.mark.parametrize("field", [", Deferred: 2 reqs", ", KV fetch: 1 waiting to start, 0 in progress, 0 completed waiting"])
+def test_a_field_tells_that_prompt_throughput_counts_local_prompts(field: str) -> None:
+    """The log begins behind the start lines, and no version before 0.19 prints such a field; it is printed now and then."""
+    reading = read(POST, stats("03:14:10", prompt=900.0, more=field), POST, stats("03:14:20", prompt=900.0), pd_role="decode")
+
+    assert "router_bypass" == reading.verdict
+
+
 @pytest.mark.parametrize(("prompt", "verdict"), [(900.0, "unproven"), (1.2, "proven")])
 def test_whole_prompts_of_an_unknown_version_prove_nothing(prompt: float, verdict: str) -> None:
     """The log begins behind the start lines: from 0.18 on these prompts were computed here, before they may have come by transfer."""
