@@ -256,7 +256,9 @@ def _verdict(
     if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
-    transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
+    idle = evidence.is_idle(now)
+    unheard = idle and evidence.witnessed.works  # the log of an engine that works broke off: what came by it may come no more
+    transfers = evidence.witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
     failures = evidence.witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
@@ -265,7 +267,7 @@ def _verdict(
         ("transport_failing", "no_transfer_failure" in failed),
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
-        ("idle", evidence.is_idle(now)),
+        ("unproven" if unheard else "idle", idle),
         ("unproven", _whole_prompts_of_unknown_version(settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip

@@ -67,7 +67,9 @@ class EngineWitnesses:
             return Witnessed()
         told = self.metrics.window(now)
         found = self._of_figures(told, settings)
-        return replace(found, checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)})
+        return replace(
+            found, works=self.metrics.works(now), checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)}
+        )
 
     def recalled(self, settings: PdSettings) -> Witnessed | None:
         """What held before a restart of ours and still stands; None when there is nothing such."""

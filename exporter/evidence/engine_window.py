@@ -6,6 +6,7 @@ from collections import deque
 from exporter.counters import Counters
 from exporter.evidence.engine_metrics import POLL_SECONDS, EngineReading
 from exporter.evidence.engine_text import EngineFigures
+from exporter.pd_evidence import QUIET_SECONDS
 from exporter.verdict import PdSettings, failure_status
 
 WINDOW = 2
@@ -39,6 +40,8 @@ class EngineWindow:
         self._tried = 0
         self._recalled_at: float | None = None
         """When (epoch) what the process of ours before knew was first used: where no reading comes any more, not for long."""
+        self._worked_at: float | None = None
+        """When (epoch) it was last seen to have generated tokens."""
         self.unanswered_since: float | None = None
         """Since when (epoch) the engine takes questions and does not answer them; who is not there, or refuses, does not hang."""
         self.frozen_since: float | None = None
@@ -48,7 +51,7 @@ class EngineWindow:
         """Another engine process begins: the figures of the one before prove nothing about it."""
         self._served.clear()
         self._open, self._told = {}, {}
-        self._last = self.frozen_since = self.unanswered_since = None
+        self._last = self._worked_at = self.frozen_since = self.unanswered_since = None
 
     def take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
         """A reading; what came to pass since the one before, nothing where that cannot be told."""
@@ -76,6 +79,8 @@ class EngineWindow:
         assert before
         self._look_for_frozen(before, reading)
         self._open = {name: self._open.get(name, 0.0) + since[name] for name in since}
+        if since.get("generated", 0.0) > since.get("requests", 0.0):  # a health probe of SGLang's generates one token
+            self._worked_at = reading.at
         if since.get("requests"):
             self._served.append(self._open)
             self._open = {}
@@ -105,6 +110,10 @@ class EngineWindow:
         if since is None or self._last is None or self._last.figures is None or not self._last.figures.gauges.get("running"):
             return False
         return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
+
+    def works(self, now: float) -> bool:
+        """Whether it generated tokens in the last minutes."""
+        return self._worked_at is not None and 0 <= now - self._worked_at < QUIET_SECONDS
 
     @property
     def recalled(self) -> Interval:

@@ -211,6 +211,24 @@ def test_figures_of_one_of_two_engines_in_a_log_are_nobodys() -> None:
     assert {"log": "proven", "log/decode-2": "proven"} == verdicts()
 
 
+def test_an_engine_of_which_only_the_figures_tell_is_not_idle() -> None:
+    """Its log broke off: what that proved is old, and what the figures show to be wrong counts."""
+    pair = Pair().told()
+    for at in ("03:14:20", "03:14:30"):
+        served(pair, at).told(**HEALTHY)
+        pair.reading.feed(transfers(8, at), arrival=pair.now)
+    assert "proven" == pair.verdict
+    for _ in range(31):
+        pair.told(**HEALTHY)
+    assert "unproven" == standing(pair, pair.now)[0]
+    pair.told(**BYPASS).told(**BYPASS)
+    assert "router_bypass" == standing(pair, pair.now)[0]
+    pair.told(**HEALTHY).told(**HEALTHY)
+    for _ in range(31):
+        pair.told(requests=1.0, local=1.0, generated=1.0)
+    assert "idle" == standing(pair, pair.now)[0]
+
+
 # -- preemptions -------------------------------------------------------------------------------------------------------
 
 
