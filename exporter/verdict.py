@@ -144,7 +144,7 @@ def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Peri
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
     if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    whole = _per_request(window) > settings.block_tokens or _engine_without_transfers(settings, window)
+    whole = _per_request(settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
     return "fail" if whole or _uncounted(evidence, settings, window) else "pass"
 
 
@@ -181,15 +181,27 @@ def _engine_without_transfers(settings: PdSettings, window: list[Period]) -> boo
     return any(not moved and tokens > settings.block_tokens * max(1.0, share * running) for tokens, moved, running in engines.values())
 
 
-def _whole_prompts_of_unknown_version(settings: PdSettings, window: list[Period]) -> bool:
-    """Whether prompts look whole where no line tells if they were computed here: of an older engine they may have been transferred."""
-    return settings.version is None and _per_request(window) > settings.block_tokens
+def _unexplained(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
+    """Whether more prompt tokens were computed than last blocks of requests whose KV came: others may have come without.
+
+    Of an unknown version they may have been transferred.
+    """
+    if evidence.witnessed.checks.get("local_prefill_low") == "pass" or (settings.version or _LOCAL_PROMPTS_SINCE) < _LOCAL_PROMPTS_SINCE:
+        return False
+    tokens = sum(period.prompt_tokens for period in window if period.served)
+    return tokens > settings.block_tokens * max(1.0, _fetched(settings, window))
 
 
-def _per_request(window: list[Period]) -> float:
+def _fetched(settings: PdSettings, window: list[Period]) -> float:
+    """Requests whose KV came: each rank has at least one transfer of each."""
+    return sum(period.transfers for period in window) / settings.ranks
+
+
+def _per_request(settings: PdSettings, window: list[Period]) -> float:
     """Prompt tokens of a request."""
     served = [period for period in window if period.served]
-    return sum(period.prompt_tokens for period in served) / max(1.0, sum(period.requests for period in served))
+    requests = max(1.0, _fetched(settings, window), sum(period.requests for period in served))
+    return sum(period.prompt_tokens for period in served) / requests
 
 
 def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
@@ -268,7 +280,7 @@ def _verdict(
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
         ("unproven" if unheard else "idle", idle),
-        ("unproven", _whole_prompts_of_unknown_version(settings, window)),
+        ("unproven", _unexplained(evidence, settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
     return next((verdict for verdict, holds in rows if holds), "unproven")
