@@ -121,7 +121,11 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
     checks["kv_in_time"] = _in_time(window, transfers, settings)
     if transfers > 0:
         checks["transfers_growing"] = "pass"
-    elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail" or _served_without_transfer(settings, window):
+    elif (
+        any(period.empty for period in window)
+        or checks["local_prefill_low"] == "fail"
+        or _served_without_transfer(evidence, settings, window)
+    ):
         checks["transfers_growing"] = "fail"
     if any(_recomputed(period, settings) for period in window) or _computed_instead(window, settings, checks):
         checks["no_recompute"] = "fail"
@@ -145,7 +149,10 @@ def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Peri
     if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
     whole = _per_request(settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
-    return "fail" if whole or _uncounted(evidence, settings, window) else "pass"
+    if whole or _uncounted(evidence, settings, window):
+        return "fail"
+    told = all(period.told for period in window if period.served)
+    return "unknown" if not told and _unexplained(evidence, settings, window) else "pass"
 
 
 def _uncounted(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
@@ -204,11 +211,12 @@ def _per_request(settings: PdSettings, window: list[Period]) -> float:
     return sum(period.prompt_tokens for period in served) / requests
 
 
-def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
+def _served_without_transfer(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
     """Whether requests were answered throughout a window without any transfer, by an engine that would have told of them."""
     served = [period for period in window if period.served]
     tells = settings.version is not None and settings.version >= _TRANSFERS_TOLD_SINCE
-    return tells and len(served) == WINDOW and all(period.answered for period in served)
+    whole_window = tells and len(served) == WINDOW
+    return whole_window and (all(period.answered for period in served) or _unexplained(evidence, settings, window))
 
 
 def _transfer_failure(window: list[Period], transfers: float, settings: PdSettings, *, tried: bool) -> str:

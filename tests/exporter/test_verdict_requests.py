@@ -60,3 +60,16 @@ def test_tokens_that_no_request_whose_kv_came_explains_are_not_proven(answered: 
         reading.feed(*[POST] * answered, stats(at, prompt=30.0, running=0), transfers(moved, at))
 
     assert verdict == reading.verdict
+
+
+def test_kv_that_came_no_more_is_seen_without_access_lines() -> None:
+    """Sixty requests that run may hide whole prompts: it is not known, nothing is proven, and that no transfer came is told."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=1.0, running=60), transfers(16, at))
+    assert "proven" == reading.verdict
+
+    for at in ("03:14:40", "03:14:50"):
+        reading.feed(stats(at, prompt=600.0, running=60))
+    assert "unproven" == reading.verdict
+    assert ("unknown", "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
