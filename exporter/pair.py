@@ -69,7 +69,8 @@ class PairHandlers(ABC):
             self._pair_settings_changed()
 
     def _pair_settings_changed(self) -> None:
-        self.evidence.block_tokens = self.pd_settings.block_tokens
+        settings = self.pd_settings
+        self.evidence.block_tokens, self.evidence.ranks = settings.block_tokens, settings.ranks
         self.evidence.changed = self.evidence.changed or bool(self.standing.verdict)
 
     @property

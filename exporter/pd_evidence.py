@@ -123,6 +123,7 @@ class PdEvidence:
     STATE = (
         "closed",
         "block_tokens",
+        "ranks",
         "open",
         "tried",
         "succeeded",
@@ -156,7 +157,8 @@ class PdEvidence:
         self.changed = False
         """Whether a verdict may be another one since this was last set to False."""
         self.block_tokens = BLOCK_TOKENS
-        """Of this engine."""
+        self.ranks = 1
+        """Of this engine, both."""
         self._looked: tuple[object, ...] | None = None
         """How the window looked when the last period ended."""
         self._digest = digest
@@ -276,7 +278,9 @@ class PdEvidence:
             self.changed, self._looked = True, None
             return
         moved, empty = first.transfers > 0 or last.transfers > 0, first.empty > 0 or last.empty > 0
-        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates
+        tokens, fetched = first.prompt_tokens + last.prompt_tokens, (first.transfers + last.transfers) / self.ranks
+        explained = tokens <= self.block_tokens * max(1.0, fetched)
+        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates, explained
         self.changed = looked != self._looked
         self._looked = looked
 

@@ -26,7 +26,7 @@ Interval = dict[str, float]
 class EngineWindow:
     """The engine's counters as evidence. Whatever does not follow from the reading before is a new beginning."""
 
-    STATE = ("_preempted", "_started", "_told")
+    STATE = ("_preempted", "_started", "_told", "_worked_at")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters

@@ -82,6 +82,18 @@ def test_steady_traffic_is_not_judged_at_each_line(monkeypatch: pytest.MonkeyPat
     assert READ + 1000 == reading.value("pd_verdict_timestamp_seconds")
 
 
+def test_tokens_that_transfers_explain_no_more_are_judged() -> None:
+    """The requests are as many and their prompts as long; fewer of them come by transfer."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(*[POST] * 4, stats(at, prompt=30.0, running=0), transfers(4, at))
+    assert "proven" == reading.verdict
+
+    for at in ("03:14:40", "03:14:50", "03:15:00"):
+        reading.feed(*[POST] * 4, stats(at, prompt=30.0, running=0), transfers(1, at))
+    assert ("unproven", READ + 30) == (reading.verdict, reading.value("pd_verdict_timestamp_seconds"))
+
+
 # -- what is configured ------------------------------------------------------------------------------------------------
 
 
