@@ -112,8 +112,8 @@ class EngineWindow:
         return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
 
     def works(self, now: float) -> bool:
-        """Whether it generated tokens in the last minutes."""
-        return self._worked_at is not None and 0 <= now - self._worked_at < QUIET_SECONDS
+        """Whether it generated tokens since its log may have fallen silent: a reading comes later than the line of the same tokens."""
+        return self._worked_at is not None and 0 <= now - self._worked_at < QUIET_SECONDS - STALE_SECONDS
 
     @property
     def recalled(self) -> Interval:
