@@ -15,7 +15,7 @@ from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.standing import Standing
-from exporter.verdict import NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
+from exporter.verdict import IDLE, NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 
@@ -106,7 +106,8 @@ class PairHandlers(ABC):
     def _wake(self, head: Head) -> None:
         """Behind an idle time: what the verdict is from this line on, it is since this line."""
         if self.evidence.is_idle(head.time):
-            self._judge(head)
+            if self.standing.verdict != IDLE:
+                self._judge(head)
             self.evidence.look_again()
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:

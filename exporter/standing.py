@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from exporter.clock import EventClock
 from exporter.counters import Sample
 from exporter.pd_evidence import QUIET_SECONDS, PdEvidence
-from exporter.verdict import ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
+from exporter.verdict import IDLE, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
 from parsers.header import Head
 
 
@@ -32,7 +32,7 @@ class Standing:
         since = self.since
         if since is None or (at := clock.epoch(since)) is None:
             return None
-        if verdict == "idle" and evidence.quiet_from is not None and since.time is not None:
+        if verdict == IDLE and evidence.quiet_from is not None and since.time is not None:
             return at + evidence.quiet_from - since.time + QUIET_SECONDS
         return at if verdict == self.verdict else None
 

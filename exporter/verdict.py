@@ -18,6 +18,7 @@ CHECKS = (
 )
 STATUSES = ("pass", "fail", "unknown")
 NOT_DISAGGREGATED = "not_disaggregated"
+IDLE = "idle"
 VERDICTS = (
     NOT_DISAGGREGATED,
     "not_judged",
@@ -27,7 +28,7 @@ VERDICTS = (
     "transport_failing",
     "router_bypass",
     "partial",
-    "idle",
+    IDLE,
     "proven",
     "unproven",
 )
@@ -287,7 +288,7 @@ def _verdict(
         ("transport_failing", "no_transfer_failure" in failed),
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
-        ("unproven" if unheard else "idle", idle),
+        ("unproven" if unheard else IDLE, idle),
         ("unproven", _unexplained(evidence, settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
