@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import types
+from pathlib import Path
 
 # Without its __init__, which imports torch.
 package = types.ModuleType("vllm")
@@ -24,7 +25,7 @@ engine.error("a traceback\nover two lines")
 import uvicorn  # noqa: E402
 
 path = os.environ.get("VLLM_LOGGING_CONFIG_PATH")
-more = {"log_config": json.load(open(path))} if path else {}
+more = {"log_config": json.loads(Path(path).read_text())} if path else {}
 uvicorn.Config("no:app", **more)
 logging.getLogger("uvicorn.error").info("Application startup complete.")
 logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "10.0.0.1:1", "POST", "/v1/completions", "1.1", 200)
