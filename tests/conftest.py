@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def tool(name: str, package: str) -> str:
     """The path of a program; where it is missing, CI fails and others skip."""
-    found = shutil.which(name)
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if not found:
         if os.environ.get("CI"):
             pytest.fail(f"{name} is not installed, and CI needs it")

