@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from exporter.cli import run
+from tests.conftest import parsed_arguments
 
 from .conftest import DEPLOY, library
 
@@ -41,7 +41,7 @@ def test_what_is_mounted_is_there() -> None:
 def test_inferlog_takes_its_flags() -> None:
     """And is as harmless as in a pod."""
     service = services()["inferlog"]
-    assert run.make_context("run", service["command"][1:]).params["labels"] == {"namespace": "compose", "pod": "engine"}
+    assert parsed_arguments(*service["command"])["labels"] == {"namespace": "compose", "pod": "engine"}
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
 
 
