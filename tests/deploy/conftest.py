@@ -5,6 +5,7 @@ import importlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class Podman:
 
 
 @pytest.fixture(scope="session")
-def podman(tmp_path_factory: pytest.TempPathFactory) -> Podman:
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """With the image of this checkout as `localhost/inferlog:test`."""
     tool("podman", "podman")
     tool("buildah", "buildah")
@@ -96,4 +97,5 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Podman:
         pytest.skip(reason)
     trust = ("--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro") if Path(CERTIFICATES).exists() else ()
     found.build(ROOT, IMAGE, "--network", "host", *trust)
-    return found
+    yield found
+    found("rmi", "--force", IMAGE, check=False)

@@ -106,6 +106,7 @@ def pod(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Po
     finally:
         podman("play", "kube", "--down", str(applied), check=False)
         podman("volume", "rm", "--force", "inferlog-logtee", "logs", "inferlog-state", check=False)
+        podman("rmi", "--force", ENGINE_IMAGE, check=False)
 
 
 def counters(series: dict[tuple[str, frozenset[tuple[str, str]]], float]) -> dict[Any, float]:
