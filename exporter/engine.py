@@ -31,7 +31,10 @@ from parsers.units import label
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
 _ENOUGH_ANSWERS = 20
-_NIXL_TELLS_FAILURES = (0, 31)  # the first vLLM whose NIXL line has a number of failures
+# The first vLLM that may print a field, for logs whose start lines are lost.
+_NIXL_TELLS_FAILURES = (0, 31)
+_TELLS_OF_FETCHES = (0, 27)
+_TELLS_OF_DEFERRED = (0, 19)
 _OPEN_PHASES = 1024
 
 
@@ -311,6 +314,9 @@ class Engine(PairHandlers, SglangHandlers):
             self.witnesses.tokens_at = self._arrival
         before = self.gauges.last.get(event.engine)
         self.gauges.stats(event, head)
+        if event.kv_fetch is not None or event.deferred is not None:
+            self.settings.is_since(_TELLS_OF_DEFERRED if event.kv_fetch is None else _TELLS_OF_FETCHES)
+        self._wake(head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
             self._look_for_uncaught_loads()
@@ -392,6 +398,7 @@ class Engine(PairHandlers, SglangHandlers):
         for code, count in event.counts.items():
             self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
+        self._wake(head)
         self.evidence.responses(event.generated, head.time)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:

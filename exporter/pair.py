@@ -7,7 +7,7 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.evidence.engine_metrics import EngineReading
-from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
+from exporter.evidence.engine_side import EngineWitnesses, Finding
 from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
 from exporter.jit import JitLedger
@@ -15,13 +15,9 @@ from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.standing import Standing
-from exporter.verdict import NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
+from exporter.verdict import IDLE, NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
-
-
-def _thresholds(settings: PdSettings) -> Thresholds:
-    return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
 
 
 class PairHandlers(ABC):
@@ -73,7 +69,8 @@ class PairHandlers(ABC):
             self._pair_settings_changed()
 
     def _pair_settings_changed(self) -> None:
-        self.evidence.block_tokens = self.pd_settings.block_tokens
+        settings = self.pd_settings
+        self.evidence.block_tokens, self.evidence.ranks = settings.block_tokens, settings.ranks
         self.evidence.changed = self.evidence.changed or bool(self.standing.verdict)
 
     @property
@@ -85,7 +82,7 @@ class PairHandlers(ABC):
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
         settings = self.pd_settings
-        if recalled := self.witnesses.recalled(_thresholds(settings)):
+        if recalled := self.witnesses.recalled(settings):
             self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
         return judge(self.evidence, settings, log_now)
 
@@ -106,6 +103,13 @@ class PairHandlers(ABC):
             return  # whatever the evidence
         self.standing.take(self.judgement(head.time), head)
 
+    def _wake(self, head: Head) -> None:
+        """Behind an idle time: what the verdict is from this line on, it is since this line."""
+        if self.evidence.is_idle(head.time):
+            if self.standing.verdict != IDLE:
+                self._judge(head)
+            self.evidence.look_again()
+
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
         compiles = bool(self.jit.open(log_now))
@@ -125,7 +129,7 @@ class PairHandlers(ABC):
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, _thresholds(self.pd_settings)))
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, self.pd_settings))
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from exporter.clock import EventClock
 from exporter.counters import Sample
-from exporter.pd_evidence import PdEvidence
-from exporter.verdict import QUIET_SECONDS, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
+from exporter.pd_evidence import QUIET_SECONDS, PdEvidence
+from exporter.verdict import IDLE, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
 from parsers.header import Head
 
 
@@ -32,11 +32,9 @@ class Standing:
         since = self.since
         if since is None or (at := clock.epoch(since)) is None:
             return None
-        if verdict == self.verdict:
-            return at
-        if verdict == "idle" and evidence.quiet_since is not None and since.time is not None:
-            return at + evidence.quiet_since - since.time + QUIET_SECONDS
-        return None
+        if verdict == IDLE and evidence.quiet_from is not None and since.time is not None:
+            return at + evidence.quiet_from - since.time + QUIET_SECONDS
+        return at if verdict == self.verdict else None
 
     def samples(self, evidence: PdEvidence, settings: PdSettings, clock: EventClock, log_now: float | None) -> Iterator[Sample]:
         """Role, verdict and checks at this time of the log's clock, and since when."""
