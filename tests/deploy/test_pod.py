@@ -181,7 +181,8 @@ def test_a_flood_is_bounded_and_the_engine_waits_for_nobody(pod: Pod) -> None:
     finally:
         pod.podman("kill", "--signal", "CONT", pod.sidecar)
     assert max(rooms) <= BOUND
-    assert stopped < at_work * 1.5 + 1
+    # One that waited would wait for ever; the room is for a machine that others use.
+    assert stopped < at_work * 2 + 5
     lines = wait_for(lambda: pod.value("inferlog_log_lines_total"), "the sidecar to answer again", 60)
     settled(lambda: pod.value("inferlog_source_read_bytes_total"))
     lines = pod.value("inferlog_log_lines_total")
