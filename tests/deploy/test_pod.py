@@ -100,6 +100,7 @@ def pod(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Po
     assert (engines, sidecars) == (1, 1)
     applied = folder / "applied.yaml"
     applied.write_text(text)
+    podman("play", "kube", "--down", str(applied), check=False)  # of a run that was ended
     podman("play", "kube", str(applied))
     try:
         yield Pod(podman, "vllm-pod-0")
