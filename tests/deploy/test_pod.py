@@ -150,6 +150,12 @@ def test_the_engines_own_output_is_untouched(pod: Pod) -> None:
     wait_for(lambda: pod.podman("logs", pod.engine) == CASE.read_text(encoding="utf-8"), "the output to be whole")
 
 
+def test_orphans_are_reaped(pod: Pod) -> None:
+    """The script is process 1, to which they come: a dead one would stay in /proc for ever."""
+    orphan = pod.podman("exec", pod.engine, "sh", "-c", "sleep 0.2 >/dev/null & echo $!").strip()
+    wait_for(lambda: pod.podman("exec", pod.engine, "sh", "-c", f"test -d /proc/{orphan} || echo gone").strip(), "it to be gone")
+
+
 def test_a_kill_of_the_sidecar_loses_nothing(pod: Pod) -> None:
     """What the engine prints meanwhile is read afterwards, and nothing twice."""
     lines = wait_for(lambda: pod.value("inferlog_log_lines_total"), "the sidecar to answer")
