@@ -201,6 +201,28 @@ def test_a_disk_that_hangs(logtee: Start, tmp_path: Path) -> None:
     assert time.monotonic() - began < 25
 
 
+def test_a_disk_that_was_too_slow(logtee: Start, tmp_path: Path) -> None:
+    """The copy says at the right place how much is missing, and has no half line."""
+    log, printed = tmp_path / "engine.log", tmp_path / "printed"
+    os.mkfifo(log)
+    flooded = f"{FLOOD.format(lines=400_000)}\nsys.stdout.flush(); open({str(printed)!r}, 'w'); input()\nfor n in 'abc': print('INFO', n)"
+    engine = logtee(log, sys.executable, "-c", flooded, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, options=("--max-mib", "900"))
+    wait_for(printed.exists, "the flood to be printed", 40)
+    with log.open("rb") as reader:
+        lines = []
+        while sum(map(len, lines)) < 8 * MIB:  # what waited for the disk
+            lines += reader.readlines(MIB)
+        engine.stdin.write(b"\n")
+        engine.stdin.close()
+        lines += reader.readlines()
+    (gap,) = (number for number, line in enumerate(lines) if line.startswith(b"logtee: "))
+    before = b"".join(lines[:gap])
+    assert lines_of(400_000).startswith(before.rpartition(b"\n")[0])
+    assert lines[gap + 1 :] == [b"INFO a\n", b"INFO b\n", b"INFO c\n"][-len(lines[gap + 1 :]) :]
+    missing = int(lines[gap].split()[1])
+    assert len(before) + missing + sum(map(len, lines[gap + 1 :])) in range(len(lines_of(400_000)) + 21, len(lines_of(400_000)) + 23)
+
+
 def test_output_that_nobody_reads(logtee: Start, tmp_path: Path) -> None:
     """The copy goes on."""
     log = tmp_path / "engine.log"
@@ -212,12 +234,12 @@ def test_output_that_nobody_reads(logtee: Start, tmp_path: Path) -> None:
 
 
 def test_a_follower_loses_nothing(logtee: Start, tmp_path: Path, run: Callable[..., Running]) -> None:
-    """While the files turn over a dozen times, and over a kill of the daemon."""
+    """While the files turn over two dozen times, and over a kill of the daemon."""
     log = tmp_path / "engine.log"
     arguments = ("--log", str(log), "--name", "engine", "--state-file", str(tmp_path / "state" / "state.json"))
     daemon = run(*arguments).wait_ready()
     slow = FLOOD.format(lines=100_000) + "; n % 1000 or __import__('time').sleep(0.05)"
-    engine = logtee(log, sys.executable, "-c", slow, options=("--max-mib", "1", "--keep", "3"), stdout=subprocess.DEVNULL)
+    engine = logtee(log, sys.executable, "-c", slow, options=("--max-mib", "0.5", "--keep", "40"), stdout=subprocess.DEVNULL)
     wait_for(lambda: (daemon.value("inferlog_source_read_bytes_total") or 0) > 2 * MIB, "some of it to be read")
     daemon.kill()
     daemon = run(*arguments)

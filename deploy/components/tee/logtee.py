@@ -74,6 +74,12 @@ class RotatingFile:
         if self._file < 0:
             self._open()
         if self._lost and self._file >= 0:
+            # The rest of a line whose beginning is missing must not look like one.
+            rest = data.find(b"\n") + 1 or len(data)
+            self._lost += rest
+            data = data[rest:]
+            if not data:
+                return
             notice = f"logtee: {self._lost} bytes are missing here: {self._why}\n"
             self._lost = 0
             self._put(b"\n" * self._mid_line + notice.encode())
@@ -133,7 +139,8 @@ class Copy:
 
     def __init__(self, file: RotatingFile) -> None:
         self._file = file
-        self._blocks: deque[bytes] = deque()
+        self._blocks: deque[tuple[int, bytes]] = deque()
+        """Each with the number of bytes that are missing before it."""
         self._waiting = 0
         self._lost = 0
         self._patience = PATIENCE
@@ -152,7 +159,8 @@ class Copy:
             if self._waiting >= BACKLOG:
                 self._lost += len(block)
                 return
-            self._blocks.append(block)
+            self._blocks.append((self._lost, block))
+            self._lost = 0
             self._waiting += len(block)
             self._changed.notify_all()
 
@@ -169,8 +177,7 @@ class Copy:
                 self._changed.wait_for(lambda: self._blocks or self._ended)
                 if not self._blocks:
                     return
-                block = self._blocks.popleft()
-                lost, self._lost = self._lost, 0
+                lost, block = self._blocks.popleft()
             if lost:
                 self._file.lost(lost, "the disk is too slow")
             self._file.write(block)
