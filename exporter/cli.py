@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
+from exporter.analysis.commands import analyze_command
 from exporter.version import VERSION
 
 USAGE_ERROR = 2
@@ -186,6 +187,9 @@ def events(files: Sequence[str], follow: bool) -> None:
         _fail(f"{path}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:
         sys.exit(0)
+
+
+main.add_command(analyze_command(_source_options))
 
 
 @main.command()
