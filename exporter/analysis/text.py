@@ -58,7 +58,7 @@ class _Page:
             self.line(Text(f"{name:<10}{value}"), 2)
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(min_width=8, no_wrap=True)
+        grid.add_column(min_width=10, no_wrap=True)
         grid.add_column(overflow="fold")
         grid.add_row(Text(f"  {name}", "dim"), Text(value))
         self._console.print(grid)

@@ -4,10 +4,13 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import chain
 
-from exporter.analysis.marks import Place, Tone
+from exporter.analysis.marks import READY, START, STOP, VERDICT, Place, Tone
 
 BURST_SECONDS = 60.0
 """The same within this time is one entry that counts."""
+
+_TURNS = frozenset({START, READY, STOP, VERDICT})
+"""Kinds of which each stands for itself: what held before ends with it."""
 
 KEPT = 1000
 """Entries of an engine's first, and as many of its last, that are kept."""
@@ -37,7 +40,7 @@ class Timeline:
     def add(self, kind: str, tone: Tone, text: str, place: Place, count: float = 1) -> None:
         """One more, or more of the same."""
         before = self._recent.get((kind, text))
-        if before and abs((place.time or 0.0) - (before.last.time or 0.0)) <= BURST_SECONDS:
+        if before and kind not in _TURNS and abs((place.time or 0.0) - (before.last.time or 0.0)) <= BURST_SECONDS:
             before.last, before.count = place, before.count + count
             return
         if len(self._recent) >= KEPT:
