@@ -35,7 +35,8 @@ def advice(alert: str) -> Advice:
     """The words for an alert. Raises KeyError when there is no such alert."""
     title, severity = _rules()[alert]
     sections = _sections(runbook(alert) or "")
-    steps = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", sections.get("What to do", ""), re.MULTILINE | re.DOTALL)
+    todo = sections.get("What to do", "")
+    steps = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", todo, re.MULTILINE | re.DOTALL) or [each for each in todo.split("\n\n") if each.strip()]
     return Advice(
         title,
         severity,

@@ -13,9 +13,11 @@ from typing import BinaryIO, NamedTuple
 
 from exporter.source_names import STDIN, name_of
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 32 * 1024
+"""Answers are counted once a piece: they have the time of its last line."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ZSTD_BYTES = 2048  # what these unpack to is held at once: of an evil file some megabytes
 _SUFFIXES = {".gz", ".zst"}
 
 Tick = Callable[[int], None]
@@ -62,18 +64,43 @@ class DamagedError(Exception):
 def chunks(log: SavedLog, tick: Tick = lambda read: None) -> Iterator[bytes]:
     """The log's bytes without compression. Raises OSError and DamagedError."""
     with _opened(log.path) as raw:
-        counted = _Counted(raw, tick)
-        stream = _decompressed(counted)
-        read_some = getattr(stream, "read1", stream.read)  # what is there, not a full buffer
-        try:
-            while data := read_some(CHUNK_BYTES):
+        stream = io.BufferedReader(_Counted(raw, tick), CHUNK_BYTES)
+        start = stream.peek(len(_ZSTD))
+        if start.startswith(_ZSTD):
+            yield from _from_zstd(stream)
+        elif start.startswith(_GZIP):
+            yield from _from_gzip(stream)
+        else:
+            while data := stream.read1(CHUNK_BYTES):  # what is there, not a full buffer
                 yield data
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DamagedError(str(error)) from error
-        except Exception as error:
-            if type(error).__name__ == "ZstdError":
-                raise DamagedError(str(error)) from error
-            raise
+
+
+def _from_gzip(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    unpacked = gzip.GzipFile(fileobj=stream)
+    try:
+        while data := unpacked.read1(CHUNK_BYTES):
+            yield data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DamagedError(str(error)) from error
+
+
+def _from_zstd(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    """Frame after frame; of a stream reader nothing would tell whether the last one is whole."""
+    from zstandard import ZstdDecompressor, ZstdError
+
+    frame = None
+    try:
+        while packed := stream.read1(_ZSTD_BYTES):
+            while packed:
+                frame = frame or ZstdDecompressor().decompressobj()
+                if data := frame.decompress(packed):
+                    yield data
+                packed = frame.unused_data
+                frame = None if frame.eof else frame
+    except ZstdError as error:
+        raise DamagedError(str(error)) from error
+    if frame:
+        raise DamagedError("Zstandard frame ends too early")
 
 
 @contextmanager
@@ -101,15 +128,3 @@ class _Counted(io.RawIOBase):
         buffer[: len(data)] = data
         self._tick(len(data))
         return len(data)
-
-
-def _decompressed(raw: io.RawIOBase) -> BinaryIO:
-    buffered = io.BufferedReader(raw, CHUNK_BYTES)
-    start = buffered.peek(len(_ZSTD))[: len(_ZSTD)]
-    if start.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=buffered)  # type: ignore[return-value]
-    if start == _ZSTD:
-        from zstandard import ZstdDecompressor
-
-        return ZstdDecompressor().stream_reader(buffered, read_across_frames=True)
-    return buffered

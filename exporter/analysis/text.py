@@ -89,12 +89,19 @@ def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
     rows = [
         ("model", engine.model or ""),
         ("settings", ", ".join(f"{key}={value}" for key, value in settings if value not in _DEFAULTS)),
-        ("capacity", ", ".join(f"{name} {number(value)}" for name, value in engine.capacity.items() if "parallel" not in name)),
+        ("capacity", ", ".join(_amount(name, value) for name, value in engine.capacity.items() if "parallel" not in name)),
         ("start-up", ", ".join(f"{phase} {span(took)}" for phase, took in engine.startup_seconds.items())),
         ("P/D", "" if engine.role in (None, "none") else f"{engine.verdict or 'not judged'}, role {engine.role}"),
         ("log", f"{when(engine.first)} to {when(engine.last)}" if engine.first and engine.last else ""),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _amount(name: str, value: float) -> str:
+    family, _, which = name.partition(" ")
+    unit, amount = ("GiB", f"{value / 1024**3:.2f}") if family.endswith("_bytes") else ("", number(value))
+    words = family.removesuffix("_bytes").removesuffix("_tokens").replace("_", " ")
+    return " ".join(filter(None, (words.replace("kv", "KV"), which, amount, "tokens" if family.endswith("_tokens") else unit)))
 
 
 def _engine(page: _Page, engine: EngineFacts) -> None:

@@ -65,6 +65,7 @@ class Watch:
         place = self.place(head)
         kind = type(event)
         if kind is events.HttpResponses:
+            place = Place(place.time, 0)  # several lines, told behind the last of them
             self._responses(event.counts, place)
         self._look_at_life(place)
         self._look_at_verdict()
@@ -88,7 +89,8 @@ class Watch:
         return Place(self._clock.epoch(head), head.line if isinstance(head, NumberedHead) else 0)
 
     def _look_at_life(self, place: Place) -> None:
-        self.first, self.ended = self.first or place, place
+        if place.line or not self.ended:
+            self.first, self.ended = self.first or place, place
         life = self.engine.life
         if life.startup.name != self._phase:
             self._phase = life.startup.name
