@@ -110,3 +110,73 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
         sys.exit(FINDINGS if report.worst == "critical" else 0)
 
     return analyze
+
+
+@click.command("capacity")
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option("--pool-tokens", type=click.IntRange(1), help="Size of the KV pool; default: as FILE tells.")
+@click.option("--max-model-len", type=click.IntRange(1), help="The longest request; default: as FILE tells.")
+@click.option(
+    "--max-batched-tokens", type=click.IntRange(1), help="max_num_batched_tokens, or the chunk of a prefill; default: as FILE tells."
+)
+@click.option("--max-running-requests", type=click.IntRange(1), help="max_num_seqs; default: as FILE tells.")
+@click.option("--prompt-tokens", type=click.IntRange(1), help="Length of a prompt.")
+@click.option(
+    "--scan-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Take the files of a folder for the prompt."
+)
+@click.option(
+    "--ext", "extensions", multiple=True, metavar=".EXT", help="Of these files only; may be repeated. Default: usual ones of text and code."
+)
+@click.option(
+    "--characters-per-token",
+    type=click.FloatRange(0.1, 100),
+    help="For the estimate of --scan-dir; default: 4. CJK characters are one token each.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A tokenizer.json to count with; needs the library tokenizers.",
+)
+@click.option("--output-tokens", type=click.IntRange(0), default=1024, show_default=True, help="Length of an answer.")
+@click.option("--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Requests at a time.")
+@click.option(
+    "--sweep", "table", metavar="CSV", help="A measured table (docs/saved-logs.md); example: the one of two DGX Sparks that is shipped."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def capacity_command(
+    file: str | None, prompt_tokens: int | None, scan_dir: Path | None, extensions: Sequence[str], characters_per_token: float | None,
+    tokenizer: Path | None, output_tokens: int, concurrency: int, table: str | None, as_json: bool, **given: int | None,
+) -> None:  # fmt: skip
+    """Say what fits: requests of a length into the KV pool, prompts into one step, and what a measured table tells of their time.
+
+    FILE is a log whose start-up lines tell the ceilings. What nothing tells is "not known".
+    """
+    import json
+
+    from exporter.analysis import prompt_size, sweep
+    from exporter.analysis.ceilings import of_log
+    from exporter.analysis.room import Ceilings, answer, lines
+
+    if prompt_tokens is not None and scan_dir:
+        fail("--prompt-tokens and --scan-dir are two prompts")
+    basis = None
+    try:
+        ceilings = (of_log(file) if file else Ceilings()).with_given(**given)
+        rows = sweep.load(table) if table else None
+        if scan_dir:
+            size = prompt_size.scanned(
+                scan_dir, extensions or prompt_size.EXTENSIONS, characters_per_token or prompt_size.CHARACTERS_PER_TOKEN, tokenizer
+            )
+            prompt_tokens, basis = size.tokens, f"{size.files:,} files, {size.basis}"
+    except sweep.SweepError as error:
+        fail(f"{table}: {error}")
+    except prompt_size.SizeError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or file}: {error.strerror}")
+    told = answer(ceilings, prompt_tokens, output_tokens, concurrency, rows, basis)
+    if as_json:
+        click.echo(json.dumps(told.public(), indent=2))
+    else:
+        for name, text in lines(told):
+            click.echo(f"{name:<20}{text}")
