@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from itertools import count
 from typing import Self
 
+from parsers.framing import Framing
 from parsers.header import Head
 from parsers.lines import LineBuffer
 from parsers.log import Log, Run
@@ -28,17 +28,18 @@ def _numbered(head: Head, line: int) -> NumberedHead:
     return found
 
 
-class _Position:
+class Position:
     """The line that is being read."""
 
     def __init__(self) -> None:
         self.line = 0
+        self.text = ""
 
 
 class _NumberedLines(list[str]):
     """Lines that move the position as they are read."""
 
-    def __init__(self, position: _Position, lines: Iterable[str] = (), first: int = 1) -> None:
+    def __init__(self, position: Position, lines: Iterable[str] = (), first: int = 1) -> None:
         super().__init__(lines)
         self._position = position
         self._numbers = list(range(first, first + len(self)))
@@ -50,14 +51,14 @@ class _NumberedLines(list[str]):
 
     def __iter__(self) -> Iterator[str]:
         position = self._position
-        for position.line, line in zip(self._numbers, super().__iter__(), strict=True):
-            yield line
+        for position.line, position.text in zip(self._numbers, super().__iter__(), strict=True):
+            yield position.text
 
 
 class _NumberedEvents(list[Found]):
     """Events as they are made, each of the line that is being read."""
 
-    def __init__(self, position: _Position) -> None:
+    def __init__(self, position: Position) -> None:
         super().__init__()
         self._position = position
 
@@ -71,10 +72,12 @@ class _NumberedEvents(list[Found]):
         return self
 
 
-class _NumberedStream(LogStream):
+class NumberedStream(LogStream):
     """Numbers what it finds."""
 
-    position: _Position
+    def __init__(self, framing: Framing, position: Position, year: int, month: int) -> None:
+        super().__init__(framing, year, month)
+        self.position = position
 
     def read(self, lines: list[str], times: list[str | None] | None = None, *, returns: bool) -> list[Found]:
         self._found = _NumberedEvents(self.position)
@@ -101,7 +104,7 @@ class NumberedLog(Log):
     """The same events as of a Log, in the same order; their heads are numbered. It takes longer."""
 
     def __init__(self, year: int, month: int = 12) -> None:
-        self._position = _Position()
+        self._position = Position()
         super().__init__(year, month)
         self._buffer: _NumberedBuffer = _NumberedBuffer()
         self._breaks = 0
@@ -127,14 +130,13 @@ class NumberedLog(Log):
             return self._read(_NumberedLines(self._position, lines, first))
         found = []
         # Lines of containers are set aside and read behind the others while it is open which of them are wrapped.
-        for self._position.line, line in zip(count(first), lines):
+        for number, line in enumerate(lines, first):
+            self._position.line, self._position.text = number, line
             found += self._read([line])
         return found
 
     def _new_stream(self) -> LogStream:
-        stream = _NumberedStream(self._framing, *self._written)
-        stream.position = self._position
-        return stream
+        return NumberedStream(self._framing, self._position, *self._written)
 
     def _new_run(self) -> Run:
         run = super()._new_run()

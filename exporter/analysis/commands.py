@@ -180,3 +180,30 @@ def capacity_command(
     else:
         for name, text in lines(told):
             click.echo(f"{name:<20}{text}")
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_command(files: Sequence[str], as_json: bool) -> None:
+    """Say how much of logs is understood: by which rules, what was not, which expected signals are missing, and why one may see nothing.
+
+    Of lines that no rule knows it prints the module and at most six words, up to the first quote, bracket, colon or digit.
+    """
+    import json
+
+    from exporter.analysis.check import check, lines_of
+    from exporter.analysis.inputs import saved_logs
+
+    if list(files).count("-") > 1:
+        fail("standard input can be read once")
+    try:
+        logs = saved_logs(list(files))
+        with progress([log.size for log in logs]) as tick:
+            checked = [check(log, tick) for log in logs]
+    except OSError as error:
+        fail(f"{error.filename or 'standard input'}: {error.strerror}")
+    if as_json:
+        click.echo(json.dumps([each.public() for each in checked], indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(lines_of(each)) for each in checked))
