@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from exporter.analysis.commands import analyze_command, capacity_command, check_command
+from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.version import VERSION
 
 USAGE_ERROR = 2
@@ -190,6 +190,7 @@ def events(files: Sequence[str], follow: bool) -> None:
 
 
 main.add_command(analyze_command(_source_options))
+main.add_command(backfill_command(_source_options))
 main.add_command(capacity_command)
 main.add_command(check_command)
 

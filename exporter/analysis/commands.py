@@ -207,3 +207,75 @@ def check_command(files: Sequence[str], as_json: bool) -> None:
         click.echo(json.dumps([each.public() for each in checked], indent=2))
     else:
         click.echo("\n\n".join("\n".join(lines_of(each)) for each in checked))
+
+
+def _labels(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    import re
+
+    found = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name.startswith("__") or name in ("source", "runtime"):
+            raise click.BadParameter(f'"{text}" is not NAME=VALUE with a name that is free')
+        found[name] = value
+    return found
+
+
+def _interval(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    from exporter.durations import seconds_of
+
+    try:
+        seconds = seconds_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if seconds < 1:
+        raise click.BadParameter("at least a second")
+    return seconds
+
+
+def backfill_command(source_options: Callable[..., Any]) -> click.Command:
+    """`inferlog backfill`, with the settings of a source as options."""
+
+    @click.command("backfill")
+    @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+    @click.option("-o", "--output", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
+    @click.option("--interval", callback=_interval, default="15s", show_default=True, metavar="DURATION", help="Time between scrapes.")
+    @click.option(
+        "--label", "labels", multiple=True, callback=_labels, metavar="NAME=VALUE",
+        help="A label that a scrape would have added, as namespace or pod; may be repeated. job is inferlog and instance backfill unless given.",
+    )  # fmt: skip
+    @source_options
+    @log_options
+    def backfill(
+        files: Sequence[str], target: Path, interval: float, labels: dict[str, str], year: int | None, zone: float | None, **settings: Any
+    ) -> None:  # fmt: skip
+        """Write what would have been scraped as OpenMetrics, with the times of the logs.
+
+        `promtool tsdb create-blocks-from openmetrics FILE DIR` makes blocks of it for Prometheus. What is assumed of times is told.
+        """
+        from exporter.analysis.backfill import Backfill, assumed, guessed_zone
+        from exporter.analysis.inputs import saved_logs
+
+        if list(files).count("-") > 1:
+            fail("standard input can be read once")
+        given = {key: value for key, value in settings.items() if value is not None}
+        try:
+            logs = saved_logs(list(files), year)
+            with (
+                Backfill(interval, {"job": "inferlog", "instance": "backfill", **labels}) as fill,
+                progress([log.size for log in logs]) as tick,
+            ):
+                for log in logs:
+                    guess = guessed_zone(log) if zone is None else None
+                    if told := assumed(log, zone, guess):
+                        click.echo(f"{log.path}: {told}", err=True)
+                    filled = fill.read(log, zone=guess if zone is None else zone, tick=tick, **given)
+                    click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
+                    if filled.damaged:
+                        click.echo(f"{log.path}: damaged, the rest could not be read ({filled.damaged})", err=True)
+                with output(target) as out:
+                    fill.write(out)
+        except OSError as error:
+            fail(f"{error.filename or 'standard input'}: {error.strerror}")
+
+    return backfill

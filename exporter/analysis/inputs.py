@@ -39,6 +39,8 @@ class SavedLog:
     path: str
     name: str
     size: int | None
+    changed: float | None
+    """When the file was changed last (epoch)."""
     written: Written
 
 
@@ -54,7 +56,7 @@ def _saved_log(path: str, taken: set[str], year: int | None) -> SavedLog:
     stat = None if path == STDIN else plain.stat()
     changed = time.gmtime(stat.st_mtime if stat else time.time())
     written = Written(changed.tm_year, changed.tm_mon, guessed=True) if year is None else Written(year, 12, guessed=False)
-    return SavedLog(path, name, stat.st_size if stat else None, written)
+    return SavedLog(path, name, stat.st_size if stat else None, stat.st_mtime if stat else None, written)
 
 
 class DamagedError(Exception):
