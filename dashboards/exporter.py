@@ -95,9 +95,11 @@ BOARD = Board(
                 ),
                 happened(
                     "Left out",
-                    "Lines cut at 64 KiB, lines of containers beyond 64 of a log, and series beyond 1,000 of a family",
+                    "Lines cut at 64 KiB, lines of containers beyond 64 of a log, lines in which a pattern of yours took too long, and series "
+                    "beyond 1,000 of a family",
                     (events("inferlog_cut_lines_total"), "@engine lines cut"),
                     (events("inferlog_unseparated_lines_total"), "@engine lines of further containers"),
+                    (events("inferlog_pattern_timeouts_total", "@engine, pattern"), "@engine {{pattern}} took too long"),
                     (events("inferlog_series_dropped_total"), "@engine series dropped"),
                     nothing="Nothing",
                 ),

@@ -32,6 +32,7 @@ from exporter.durations import seconds_of, zone_seconds
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
 from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE
+from parsers.patterns import compiled
 
 __all__ = (
     "RESERVED_LABELS",
@@ -61,6 +62,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 _LAST_PORT = 65_535
+_LONGEST_PATTERN = 1000
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
@@ -142,6 +144,19 @@ def _label_name(text: str) -> str:
     return text
 
 
+def _pattern_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", text):
+        raise ValueError("a pattern's name is 1 to 63 small letters, digits and '_', a letter first")
+    return text
+
+
+def _pattern(text: str) -> str:
+    if not 0 < len(text) <= _LONGEST_PATTERN:
+        raise ValueError(f"a pattern has 1 to {_LONGEST_PATTERN} characters")
+    compiled(text)
+    return text
+
+
 def _some(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
     if not values:
         needed = "at least one source is needed" if info.field_name == "sources" else "a source needs 'path' or 'paths'"
@@ -151,6 +166,7 @@ def _some(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
 
 LogPath = Annotated[str, AfterValidator(_log_path)]
 LabelName = Annotated[str, AfterValidator(_label_name)]
+PatternName = Annotated[str, AfterValidator(_pattern_name)]
 
 
 class Section(BaseModel):
@@ -197,6 +213,7 @@ class SourceConfig(Section):
     labels: Mapping[LabelName, str] = Field(default_factory=dict)
     engine_metrics_url: Annotated[str, AfterValidator(_metrics_url)] | None = None
     engine_metrics_token_file: Annotated[str, AfterValidator(_path)] | None = None
+    patterns: Annotated[Mapping[PatternName, Annotated[str, AfterValidator(_pattern)]], Field(max_length=32)] = Field(default_factory=dict)
     jit_cache_home: Annotated[str, AfterValidator(_path)] | None = None
     jit_cache_dirs: tuple[Annotated[str, AfterValidator(_path)], ...] = ()
     jit_proc_root: Annotated[str, AfterValidator(_path)] | None = None

@@ -281,6 +281,10 @@ FAMILIES: dict[str, Family] = {
     ),
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
+    "pattern_lines_total": _counter("pattern", "Lines in which a pattern of the configuration is found, as they stand in the file."),
+    "pattern_timeouts_total": _counter(
+        "pattern", "Times that a pattern of the configuration took too long and lines were left out; after three it is given up."
+    ),
     "unseparated_lines_total": _counter(
         "", "Lines of containers of one log beyond the 64 that are told apart: an engine among them is not seen."
     ),

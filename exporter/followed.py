@@ -121,6 +121,7 @@ class FollowedSource:
         config, before = target.source, self._target
         self._target = target
         if before is None or config != before.source or target.labels != before.labels:
+            self.source.patterns.replace(config.patterns)
             self.source.configure(target.labels, pair=_pair(config), zone=_zone(config), warmup_grace=config.warmup_grace)
             self._changed = True
         other_paths = before is not None and config.paths != before.source.paths

@@ -1,7 +1,9 @@
 """How much of us anybody who can reach the port may take: connections, their time, the bytes of a request."""
 
+import fcntl
 import gc
 import socket
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +18,9 @@ MOST_TLS_CONNECTIONS = 32
 
 LONGEST_SECONDS = 10.0
 """How long a connection may take from its begin, or from its last answer, to be answered, and to have read that: a scrape's usual patience."""
+
+IDLE_SECONDS = 65.0
+"""How long one that has read its answer may stay: until the next scrape, which then needs no other TLS handshake."""
 
 MOST_HEADER_BYTES = 16 * 1024
 MOST_BODY_BYTES = 64 * 1024
@@ -40,8 +45,14 @@ class _Connection(socket.socket):
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
         self.peer: Peer = self.getpeername()[:2]
         self.since = time.monotonic()
-        self.being_answered = False
+        self.being_answered = self.was_answered = False
         self._on_close = on_close
+
+    @property
+    def rests(self) -> bool:
+        """Whether it was answered, and has read all of that."""
+        unread = fcntl.ioctl(self.fileno(), termios.TIOCOUTQ, bytes(4))  # of a socket: what its peer has not acknowledged
+        return self.was_answered and not self.being_answered and not any(unread)
 
     def close(self) -> None:
         self._on_close(self)
@@ -57,9 +68,9 @@ class Listener(socket.socket):
     who reads or writes it sees that.
     """
 
-    def __init__(self, listening: socket.socket, most: int, longest: float = LONGEST_SECONDS) -> None:
+    def __init__(self, listening: socket.socket, most: int, longest: float = LONGEST_SECONDS, idle: float = IDLE_SECONDS) -> None:
         super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
-        self._most, self._longest = most, longest
+        self._most, self._longest, self._idle = most, longest, idle
         self._open: dict[Peer, _Connection] = {}
         self._accepted = 0
 
@@ -96,13 +107,14 @@ class Listener(socket.socket):
     def answered(self, peer: Peer | None) -> None:
         """Its answer is on its way: the time begins anew."""
         if peer and (connection := self._open.get(peer)):
-            connection.being_answered, connection.since = False, time.monotonic()
+            connection.being_answered, connection.was_answered, connection.since = False, True, time.monotonic()
 
     def cut_the_slow(self) -> None:
         """Cut those that take too long; to be called now and then."""
         now = time.monotonic()
         for connection in [each for each in self._open.values() if now - each.since > self._longest]:
-            self._cut(connection)
+            if now - connection.since > self._idle or not connection.rests:
+                self._cut(connection)
 
     def _cut(self, connection: _Connection) -> None:
         self._forget(connection)

@@ -248,19 +248,18 @@ class PdEvidence:
 
     def _look(self) -> None:
         """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
-        looked, self._looked = self._looked, self._looks()
-        self.changed = self.changed or self._looked is None or looked != self._looked
-
-    def _looks(self) -> tuple[object, ...] | None:
-        if len(self.closed) < WINDOW:
-            return None
+        if self.changed or len(self.closed) < WINDOW:
+            self.changed, self._looked = True, None
+            return
         first, last = self.closed
-        if first.eventful or last.eventful or self.open.eventful or not first.prompts or first.prompts != last.prompts:
-            return None
-        if len(first.engines) != 1 or first.engines.keys() != last.engines.keys():
-            return None
-        moved = first.transfers > 0 or last.transfers > 0
-        return moved, first.empty > 0 or last.empty > 0, first.answered > 0 and last.answered > 0, first.prompts, self.generates
+        alike = first.prompts == last.prompts and len(first.engines) == 1 and first.engines.keys() == last.engines.keys()
+        if first.eventful or last.eventful or self.open.eventful or not first.prompts or not alike:
+            self.changed, self._looked = True, None
+            return
+        moved, empty = first.transfers > 0 or last.transfers > 0, first.empty > 0 or last.empty > 0
+        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates
+        self.changed = looked != self._looked
+        self._looked = looked
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""
@@ -276,14 +275,13 @@ class PdEvidence:
         else:
             period.empty += 1
         self.changed = self.changed or not succeeded
-        self._reported(event)
+        if event.failed or event.expired or event.late:
+            self._reported(event)
         self._look()
 
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
         failed, expired, late = event.failed or 0.0, event.expired or 0.0, event.late or 0.0
-        if not failed + expired + late:
-            return
         period = self.closed[-1] if self._closes else self.open
         period.reported_failures += failed
         period.reported_expired += expired

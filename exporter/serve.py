@@ -19,7 +19,7 @@ from exporter.checkpoint import StateFile
 from exporter.config import Config, ConfigError, parse_listen_address
 from exporter.daemon import Daemon
 from exporter.exposition import SnapshotCollector
-from exporter.limits import ACCEPTED_IN_ONE_GO, MOST_CONNECTIONS, MOST_HEADER_BYTES, MOST_TLS_CONNECTIONS, Listener
+from exporter.limits import ACCEPTED_IN_ONE_GO, IDLE_SECONDS, MOST_CONNECTIONS, MOST_HEADER_BYTES, MOST_TLS_CONNECTIONS, Listener
 from exporter.own_log import set_up_logging
 from exporter.version import VERSION
 from exporter.web import make_app
@@ -141,6 +141,7 @@ def _uvicorn_config(guard: Guard, tls: ssl.SSLContext | None) -> uvicorn.Config:
         server_header=False,
         backlog=ACCEPTED_IN_ONE_GO,
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        timeout_keep_alive=int(IDLE_SECONDS),
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     config.load()

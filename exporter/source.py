@@ -17,6 +17,7 @@ from exporter.verdict import PairSettings
 from exporter.worker_files import origin_of, told_by
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
+from parsers.patterns import Patterns
 from parsers.resume import ResumableLog
 
 _LINES_OF_NOBODY = 1000
@@ -82,6 +83,7 @@ class Source:
         """What the name of a container's sub-source ends in. Once shown, it stays."""
         self._pair, self._warmup_grace = PairSettings(pd_role, pd_expect), warmup_grace
         self._written = (year, month)
+        self.patterns = Patterns()
         self._files: dict[str, ResumableLog] = {}
         self._past: Counts = {}
         self._last_time: float | None = None
@@ -123,7 +125,7 @@ class Source:
         """What is known of a file."""
         log = self._files.get(name)
         if log is None:
-            log = self._files[name] = ResumableLog(*self._written)
+            log = self._files[name] = ResumableLog(*self._written, self.patterns)
         return log
 
     def feed(self, data: bytes, arrival: float | None = None, file: str = "") -> list[Found]:

@@ -7,6 +7,7 @@ from parsers.framing import Framing
 from parsers.header import UNKNOWN_LEVEL, strip_colour
 from parsers.lines import LineBuffer
 from parsers.matching import Found
+from parsers.patterns import Patterns
 from parsers.stream import LogStream
 
 CONTAINERS = 64
@@ -33,11 +34,14 @@ class Log:
     Lines that name no container are the stream `""`. When an engine speaks there, prefixes are a part of its text.
     """
 
-    STATE = ("known_streams", "known_past", "last_time", "_buffer", "_framing", "_wrapped")
+    STATE = ("known_streams", "known_past", "last_time", "_buffer", "_framing", "_wrapped", "_pattern_lines", "_pattern_timeouts")
 
-    def __init__(self, year: int, month: int = 12) -> None:
-        """`year` and `month` are those of the last line; most headers print no year."""
+    def __init__(self, year: int, month: int = 12, patterns: Patterns | None = None) -> None:
+        """`year` and `month` are those of the last line; most headers print no year. `patterns` are looked for in lines as they are in the file."""
         self._written = year, month
+        self._patterns = patterns
+        self._pattern_lines: dict[str, int] = {}
+        self._pattern_timeouts: dict[str, int] = {}
         self._buffer = LineBuffer()
         self.streams: defaultdict[str, LogStream] = defaultdict(self._new_stream)
         """By container."""
@@ -110,15 +114,22 @@ class Log:
 
     def counts(self) -> Counts:
         """How many lines there were: by family, and by level or rule."""
-        total = added(
-            self._past, {"cut_lines_total": {"": self._buffer.cut_lines + self._framing.cut_lines}, "unseparated_lines_total": {"": 0}}
-        )
+        born = dict.fromkeys(self._patterns or (), 0)
+        own: Counts = {
+            "cut_lines_total": {"": self._buffer.cut_lines + self._framing.cut_lines},
+            "unseparated_lines_total": {"": 0},
+            "pattern_lines_total": born | self._pattern_lines,
+            "pattern_timeouts_total": born | self._pattern_timeouts,
+        }
+        total = added(self._past, own)
         for stream in self.streams.values():
             total = added(total, stream.counts())
         return total
 
     def _read(self, lines: list[str]) -> list[Found]:
         """Where most lines were wrapped, the next ones are looked at for that first: faster, and the same."""
+        if self._patterns:
+            self._patterns.count(lines, self._pattern_lines, self._pattern_timeouts)
         if self._wrapped:
             found, unwrapped = self._read_wrapped(lines)
         else:

@@ -2,6 +2,7 @@
 
 from parsers.log import Log
 from parsers.matching import Found
+from parsers.patterns import Patterns
 
 _REPLAY_LIMIT = 1024 * 1024
 """Bytes after which a line whose last part never came is given up."""
@@ -16,9 +17,9 @@ class ResumableLog:
 
     STATE = ("log", "replay")
 
-    def __init__(self, year: int, month: int = 12) -> None:
+    def __init__(self, year: int, month: int = 12, patterns: Patterns | None = None) -> None:
         """As Log."""
-        self.log = Log(year, month)
+        self.log = Log(year, month, patterns)
         self._written = year, month
         self._replayed: Log | None = None
         self._left_to_replay = 0

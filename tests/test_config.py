@@ -45,6 +45,7 @@ sources:
     timezone: +08:00
     warmup_grace: 15m
     labels: {pd_group: a, replica: 007}
+    patterns: {tool_call_error: 'tool call .* failed'}
     engine_metrics_url: http://127.0.0.1:8000/metrics
     engine_metrics_token_file: secrets/token
     jit_cache_home: /root
@@ -77,6 +78,7 @@ class TestLoad:
             "timezone": "+08:00",
             "warmup_grace": 900.0,
             "labels": {"pd_group": "a", "replica": "007"},
+            "patterns": {"tool_call_error": "tool call .* failed"},
             "engine_metrics_url": "http://127.0.0.1:8000/metrics",
             "engine_metrics_token_file": f"{tmp_path}/secrets/token",
             "jit_cache_home": "/root",
@@ -175,6 +177,13 @@ BAD = [
     ("sources: [{paths: a.log}]", "1:19: sources[0].paths: expected a list, not a text"),
     ("sources: [{paths: [[]]}]", "1:20: sources[0].paths[0]: expected a text, not a list"),
     ("sources: [{path: {}}]", "1:18: sources[0].path: expected a text, not a mapping"),
+    (PATH + "patterns: [a]", "3:15: sources[0].patterns: expected a mapping, not a list"),
+    (PATH + "patterns: {a: '('}", "3:19: sources[0].patterns.a: no valid pattern: missing ) at position 1"),
+    (PATH + "patterns: {a: ''}", "3:19: sources[0].patterns.a: a pattern has 1 to 1000 characters"),
+    (
+        PATH + "patterns: {A: x}",
+        "3:16: key 'sources[0].patterns.A': a pattern's name is 1 to 63 small letters, digits and '_', a letter first",
+    ),
     (PATH + "labels: [a]", "3:13: sources[0].labels: expected a mapping, not a list"),
     (PATH + "labels: {a: }", "3:16: sources[0].labels.a: expected a text, not null"),
     # values

@@ -1,9 +1,13 @@
 """What stands beside the verdict: since when, by which limits, how much prefill is local, and who prefills by behaviour."""
 
+from pathlib import Path
+
 import pytest
 
 from exporter.pd_evidence import PdEvidence
+from exporter.source import Source
 from exporter.verdict import FailureLimits, Judgement, PairSettings, PdSettings, judge
+from tests.conftest import DATA
 
 from .conftest import API, CORE, POST, RANK0, Reading, failure, line, read, stats, transfers
 from .test_verdict import decode, failing, healthy, local, quiet
@@ -146,3 +150,27 @@ def test_a_reload_is_judged_with_the_next_line() -> None:
 
     assert "unproven" == reading.verdict
     assert READ + 20 == reading.value("pd_verdict_timestamp_seconds")
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.log")), ids=lambda path: str(path.relative_to(DATA)))
+def test_what_looks_the_same_is_judged_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verdict, its checks and their times are those that judging at every line would give."""
+
+    def told() -> list[object]:
+        source, found = Source("golden", year=2026), []
+        for data in path.read_bytes().splitlines(keepends=True):
+            source.feed(data)
+            for engine in source.engines.values():
+                standing = engine.standing
+                now = (
+                    standing.verdict,
+                    standing.since and standing.since.time,
+                    {check: head.time for check, head in standing.failing.items()},
+                )
+                if found[-1:] != [now]:
+                    found.append(now)
+        return found
+
+    skipping = told()
+    monkeypatch.setattr(PdEvidence, "_look", lambda evidence: setattr(evidence, "changed", True))
+    assert told() == skipping

@@ -126,7 +126,7 @@ def test_a_part_without_end_is_given_up() -> None:
 # What a component has beside its state: its configuration, what a line needs only while it is read, and memory of what
 # was read that only saves time.
 NOT_STATE = {
-    "Source": {"name", "labels", "_pair", "_warmup_grace", "_written", "_files", "engines"},
+    "Source": {"name", "labels", "_pair", "_warmup_grace", "_written", "_files", "engines", "patterns"},
     "EventClock": {"given", "_runtime_clock"},
     "Faults": {"_source", "_places"},
     "Engine": {
@@ -142,7 +142,7 @@ NOT_STATE = {
     "RequestSet": {"_seen", "_digest"},
     "PdEvidence": {"_digest", "changed", "witnessed", "_looked"},
     "ResumableLog": {"_written", "_replayed", "_left_to_replay", "_since_whole"},
-    "Log": {"streams", "_written", "_past"},
+    "Log": {"streams", "_written", "_past", "_patterns"},
     "Framing": {"parts", "_containers", "_pods"},
     "LogStream": {
         "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
