@@ -31,6 +31,8 @@ VERDICTS = (
     "proven",
     "unproven",
 )
+SAY_LITTLE = frozenset({"", NOT_DISAGGREGATED, "not_judged", "idle", "unproven"})
+"""Verdicts between which a change is no news."""
 
 QUIET_SECONDS = 300.0
 LEAST_FAILED_REQUESTS = 2
