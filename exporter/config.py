@@ -53,8 +53,11 @@ RESERVED_LABELS = frozenset(label for family in FAMILIES.values() for label in f
 )
 
 RESERVED_PATHS = frozenset(
-    ("", "/-/healthy", "/-/ready", "/-/reload", "/api/v1/status", "/api/v1/events", "/engine/startup", "/engine/ready")
-)
+    (
+        "", "/status.js", "/-/healthy", "/-/ready", "/-/reload", "/api/docs", "/api/openapi.json", "/api/v1/status", "/api/v1/events",
+        "/engine/startup", "/engine/ready",
+    )
+)  # fmt: skip
 
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,62}", re.ASCII)
 HOST = re.compile(r"[a-zA-Z0-9][\w.-]{0,252}", re.ASCII)

@@ -43,7 +43,14 @@ def make_app(
     `reload` reads the configuration again and says why it could not, None when it may not be asked to; `healthy` whether the
     logs are still read; `look` gives what a view makes of the sources.
     """
-    app = FastAPI(title="inferlog", version=VERSION, openapi_url="/api/openapi.json", docs_url="/api/docs", redoc_url=None)
+    app = FastAPI(
+        title="inferlog",
+        version=VERSION,
+        openapi_url="/api/openapi.json",
+        docs_url="/api/docs",
+        swagger_ui_oauth2_redirect_url=None,
+        redoc_url=None,
+    )
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
 

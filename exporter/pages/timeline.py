@@ -106,7 +106,8 @@ def _tone(event: Mapping[str, Any]) -> Tone:
 
 def words(event: Mapping[str, Any]) -> str:
     """An event with what is known of it."""
-    more = [f"{key}={value}" for key, value in event.items() if value and key not in ("event", "first_at", "last_at", "count")]
+    told = {key: value for key, value in event.items() if value and key not in ("event", "first_at", "last_at", "count")}
+    more = [str(value) if key == event["event"] else f"{key}={value}" for key, value in told.items()]
     return " ".join([event["event"], *more])
 
 
