@@ -16,11 +16,18 @@ from parsers.log import CONTAINERS
 from parsers.numbered import NumberedHead, NumberedLog
 from parsers.resume import ResumableLog
 
-_PERIODIC = frozenset({
-    events.IntervalStats, events.PrefillBatch, events.DecodeBatch, events.SpecInterval, events.SpecTotals, events.KvTransferInterval,
-    events.KvTransferIntervals, events.KvMoved, events.KvRequestMoved, events.HttpResponses, events.PrefixHits, events.HealthAnswered,
+_TRANSFERS = {events.KvTransferInterval, events.KvTransferIntervals, events.KvMoved}
+_FREQUENT = frozenset({
+    events.IntervalStats, events.PrefillBatch, events.DecodeBatch, events.SpecInterval, events.SpecTotals, events.PrefixHits,
+    events.KvRequestMoved, events.HttpResponses, events.HealthAnswered,
 })  # fmt: skip
-"""Too many to look at every counter after each; what these raise is looked at when something rarer comes, or with the next gauges."""
+"""Too many to look at every counter after each, and they raise none that makes a mark."""
+
+_PERIODIC = _FREQUENT | _TRANSFERS
+"""Those after which gauges may be others."""
+
+VERDICTS_KEPT = 1000
+"""Changes of the verdict; of a log that has more of them the rest is on the timeline."""
 
 _GOOD_VERDICTS = frozenset({"proven"})
 _QUIET_VERDICTS = frozenset({"not_disaggregated", "not_judged", "idle", "unproven"})
@@ -58,7 +65,7 @@ class Watch:
         self.ended: Place | None = None
         self._series = [(family, engine.counters.family(family)) for family in WORDS]
         self._moved = engine.counters.family("kv_transfers_total")
-        self._state, self._phase, self._ready_by = engine.life.state, UNTOLD, False
+        self._state, self._phase, self._verdict = engine.life.state, UNTOLD, ""
 
     def after(self, event: Any, head: Head) -> None:
         """The engine has taken an event."""
@@ -69,10 +76,10 @@ class Watch:
             self._responses(event.counts, place)
         self._look_at_life(place)
         self._look_at_verdict()
-        if kind not in _PERIODIC:
+        due = kind in _PERIODIC and self.plots.due(place.time)
+        if due or kind not in _FREQUENT:
             self._look_at_counters(place)
-        elif place.time is not None and self.plots.due(place.time):
-            self._look_at_counters(place)
+        if due and place.time is not None:
             self._look_at_transfers(place)
             self.plots.take(place.time, self.engine.gauges.samples(None))
 
@@ -106,12 +113,13 @@ class Watch:
 
     def _look_at_verdict(self) -> None:
         standing = self.engine.standing
-        last = self.verdicts[-1].verdict if self.verdicts else ""
-        if standing.verdict == last or not standing.verdict or standing.since is None:
+        if standing.verdict == self._verdict or not standing.verdict or standing.since is None:
             return
         since = self.place(standing.since)
+        self._verdict = standing.verdict
         period = VerdictPeriod(standing.verdict, since, tuple(standing.failing))
-        self.verdicts.append(period)
+        if len(self.verdicts) < VERDICTS_KEPT:
+            self.verdicts.append(period)
         tone: Tone = GOOD if period.verdict in _GOOD_VERDICTS else NEUTRAL if period.verdict in _QUIET_VERDICTS else BAD
         if period.verdict != "not_disaggregated":
             self.timeline.add(VERDICT, tone, f"P/D verdict: {period.verdict}", since)

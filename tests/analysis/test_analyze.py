@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from exporter.cli import main
 from tests.conftest import DATA
 
 HEALTHY = DATA / "vllm-0.32/captured-serve.log"
+ACCESS = b'INFO:     127.0.0.1:38764 - "POST /v1/completions HTTP/1.1" 200 OK'
 INCIDENT = DATA / "vllm-0.32/captured-pd-decode.log"
 
 
@@ -131,3 +134,43 @@ def test_piped_text_is_plain() -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
     assert text.isascii()
     assert "\nCRITICAL  KV transfers of a pair fail" in text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_memory_does_not_grow_with_the_log() -> None:
+    """A hundred megabytes take no more than twenty do."""
+    lines = INCIDENT.read_bytes().split(b"\n")
+    stats = next(line for line in lines if b"Engine 000" in line)
+    block = b"\n".join([*[ACCESS] * 90, stats, next(line for line in lines if b"transfer_exception" in line), b""])
+
+    def peak(megabytes: int) -> int:
+        """Bytes that the command had at the most."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "exporter", "analyze", "-"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ) as command:
+            assert command.stdin
+            command.stdin.write(b"\n".join(lines[:100]) + b"\n")
+            for second in range(megabytes * 1_000_000 // len(block)):
+                command.stdin.write(block.replace(b"13:10:28", b"%02d:%02d:%02d" % (second // 3600 % 24, second // 60 % 60, second % 60)))
+            command.stdin.close()
+            _, status, usage = os.wait4(command.pid, 0)
+            command.returncode = os.waitstatus_to_exitcode(status)
+        assert command.returncode in (0, 1)
+        return usage.ru_maxrss * 1024
+
+    little, much = peak(20), peak(120)
+    assert much < 96 * 1024 * 1024
+    assert much - little < 8 * 1024 * 1024
+
+
+def test_a_reader_that_had_enough(tmp_path: Path) -> None:
+    """`| head` ends it without a word."""
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{sys.executable} -m exporter analyze {INCIDENT} | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout.splitlines()) == 1
