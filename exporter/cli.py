@@ -1,6 +1,7 @@
 """The `inferlog` command. Each command imports what it needs when it runs: a short one starts in a tenth of a second."""
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ from exporter.version import VERSION
 USAGE_ERROR = 2
 FAILURE = 1
 
+_LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
 
@@ -26,6 +28,18 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str | N
         return None if value is None else seconds_of(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+def _labels(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in values]
+    if any(not equals for _, equals, _ in pairs):
+        raise click.BadParameter("expected NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _labels_of_the_pod() -> dict[str, str]:
+    """Labels from the environment, where a manifest can put what a pod's label says; that label need not be there."""
+    return {name.removeprefix(_LABEL): value for name, value in os.environ.items() if name.startswith(_LABEL) and value}
 
 
 def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
@@ -68,6 +82,14 @@ def main() -> None:
 @click.option("--name", help="Name of the source, with one --log; default: the file's name.")
 @click.option("--start-at", type=click.Choice(["beginning", "end"]), help="Read the history first (default), or only what is new.")
 @_source_options
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=_labels,
+    metavar="NAME=VALUE",
+    help=f"A static label; or in the environment {_LABEL}NAME=VALUE.",
+)
 @click.option("--engine-metrics-url", metavar="URL", help="The engine's own /metrics, with one --log: a second witness.")
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
 @click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
@@ -92,6 +114,7 @@ def run(
     start_at: str | None,
     pd_role: str | None,
     pd_expect: str | None,
+    labels: dict[str, str],
     engine_metrics_url: str | None,
     warmup_grace: float | None,
     listen_address: str | None,
@@ -112,7 +135,7 @@ def run(
 
     defaults = {
         "name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace,
-        "engine_metrics_url": engine_metrics_url,
+        "labels": (_labels_of_the_pod() if logs else {}) | labels or None, "engine_metrics_url": engine_metrics_url,
     }  # fmt: skip
 
     def settings() -> Config:

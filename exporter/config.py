@@ -273,12 +273,12 @@ def from_flags(
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
-    source_defaults: Mapping[str, str | float | None] | None = None,
+    source_defaults: Mapping[str, str | float | Mapping[str, str] | None] | None = None,
 ) -> Config:
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, and with one log name and engine_metrics_url).
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, labels, and with one log name and engine_metrics_url).
     None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
@@ -315,6 +315,10 @@ def _flag(location: Location, known: int = 0) -> str:
             return "--web.config.file"
         case ("web" | "log", *_):
             return f"--{'.'.join(map(str, location)).replace('_', '-')}"
+        case ("sources", _, "labels", str(name), *_):
+            return f"--label {name}"
+        case ("labels",):
+            return "--label"
         case ("sources", int(index), "path" | "paths", *_):
             return f"--log[{index - known}]"
         case ("sources",):
