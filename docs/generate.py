@@ -1,11 +1,13 @@
 """Writes the references in this folder from the code: `make docs`. A test says when they are out of step."""
 
+import json
 from pathlib import Path
 
 import click
 
 from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
+from exporter.analysis.report import Report
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -105,6 +107,11 @@ def alerts_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def schema() -> str:
+    """Of the reports of `inferlog analyze`."""
+    return json.dumps(Report.model_json_schema(), indent=2) + "\n"
+
+
 def _help(context: click.Context, command: click.Command) -> list[str]:
     lines = [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
     for name, each in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
@@ -116,7 +123,13 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"metrics.md": metrics_page, "signals.md": signals_page, "cli.md": cli_page, "alerts.md": alerts_page}
+PAGES = {
+    "metrics.md": metrics_page,
+    "signals.md": signals_page,
+    "cli.md": cli_page,
+    "alerts.md": alerts_page,
+    "analyze.schema.json": schema,
+}
 
 if __name__ == "__main__":
     for file, page in PAGES.items():

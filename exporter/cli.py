@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.version import VERSION
 
 USAGE_ERROR = 2
@@ -209,6 +210,12 @@ def events(files: Sequence[str], follow: bool) -> None:
         _fail(f"{path}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:
         sys.exit(0)
+
+
+main.add_command(analyze_command(_source_options))
+main.add_command(backfill_command(_source_options))
+main.add_command(capacity_command)
+main.add_command(check_command)
 
 
 @main.command()

@@ -148,6 +148,18 @@ class Engine(PairHandlers, SglangHandlers):
             **self.gateway.handlers(),
         }
 
+    def watched_by(self, after: Callable[[events.Event, Head], None]) -> None:
+        """Let `after` look at the engine behind each event that it takes; nobody does so in a daemon."""
+
+        def watched(handle: Callable[..., None]) -> Callable[..., None]:
+            def handle_and_show(event: events.Event, head: Head) -> None:
+                handle(event, head)
+                after(event, head)
+
+            return handle_and_show
+
+        self._handlers = {kind: watched(handle) for kind, handle in self._handlers.items()}
+
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
         """Take events in order. `arrival` is when they were written at the latest (epoch), None when reading a saved log."""
         self._runtime = runtime

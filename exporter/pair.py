@@ -10,12 +10,23 @@ from exporter.evidence.engine_metrics import EngineReading
 from exporter.evidence.engine_side import EngineWitnesses, Finding
 from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
+from exporter.history import moment_of
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.standing import Standing
-from exporter.verdict import IDLE, NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
+from exporter.verdict import (
+    IDLE,
+    NOT_DISAGGREGATED,
+    SAY_LITTLE,
+    Judgement,
+    PairSettings,
+    PdSettings,
+    judge,
+    local_prefill_ratio,
+    uncaught_load,
+)
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 
@@ -99,7 +110,10 @@ class PairHandlers(ABC):
     def _judge(self, head: Head) -> None:
         if self.standing.verdict == NOT_DISAGGREGATED and self.settings.role(self.pair.role) == "none":
             return  # whatever the evidence
+        before = self.standing.verdict
         self.standing.take(self.judgement(head.time), head)
+        if self.standing.verdict != before and not {before, self.standing.verdict} <= SAY_LITTLE:
+            self.life.history.judged(self.standing.verdict, moment_of(head))
 
     def _wake(self, head: Head) -> None:
         """Behind an idle time: what the verdict is from this line on, it is since this line."""

@@ -32,6 +32,8 @@ VERDICTS = (
     "proven",
     "unproven",
 )
+SAY_LITTLE = frozenset({"", NOT_DISAGGREGATED, "not_judged", IDLE, "unproven"})
+"""Verdicts between which a change is no news."""
 
 LEAST_FAILED_REQUESTS = 2
 LEAST_FAILED_SHARE = 0.05
