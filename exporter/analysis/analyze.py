@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.analysis.checklist import checks
-from exporter.analysis.findings import find, in_log
+from exporter.analysis.findings import find, in_log, order
 from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
-from exporter.analysis.report import SEVERITIES, Check, EngineFacts, Finding, LogFile, PlotPoint, Report, TimelineEntry
+from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, PlotPoint, Report, TimelineEntry
 from exporter.analysis.watch import Watch, WatchedSource
 from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine
@@ -36,7 +36,7 @@ def analyze(logs: Sequence[SavedLog], *, zone: float | None = None, tick: Tick =
         inferlog=VERSION,
         files=tuple(parts.files),
         engines=tuple(parts.engines),
-        findings=tuple(sorted(parts.findings, key=_by_severity)),
+        findings=tuple(sorted(parts.findings, key=order)),
         timeline=tuple(sorted(parts.timeline, key=_in_time)),
         timeline_left_out=parts.left_out,
         checklist=tuple(parts.checklist),
@@ -46,11 +46,6 @@ def analyze(logs: Sequence[SavedLog], *, zone: float | None = None, tick: Tick =
 
 def _in_time(entry: TimelineEntry) -> tuple[float, str, int]:
     return entry.first.time or 0.0, entry.source, entry.first.line
-
-
-def _by_severity(finding: Finding) -> int:
-    """The order within each engine stays."""
-    return SEVERITIES.index(finding.severity)
 
 
 def _read(log: SavedLog, zone: float | None, tick: Tick, settings: dict[str, Any], parts: _Parts) -> None:

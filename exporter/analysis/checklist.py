@@ -1,5 +1,6 @@
 """What to look at before an engine takes traffic, as far as its log tells."""
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -91,7 +92,7 @@ def _transport(watch: Watch, found: dict[str, Finding]) -> Answer:
 def _acceptance(watch: Watch, found: dict[str, Finding]) -> Answer:
     if not watch.engine.settings.method:
         return "not known", "the engine does not speculate, or does not say so"
-    ratios = [value for family, _, value in watch.engine.gauges.samples(None) if family == "spec_acceptance_ratio"]
+    ratios = [value for family, _, value in watch.engine.gauges.samples(None) if family == "spec_acceptance_ratio" and math.isfinite(value)]
     if not ratios:
         return "not known", "no interval with drafts was printed"
     fell = "InferlogSpecAcceptanceCollapse" in found or "InferlogSpecDraftLengthMismatch" in found

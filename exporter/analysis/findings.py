@@ -32,21 +32,20 @@ class Row(NamedTuple):
 
 def find(source: str, watch: Watch) -> list[Finding]:
     """What is wrong with one engine, in the order in which it is told."""
-    found = [_finding(source, rank, row, evidence) for rank, row in enumerate(ROWS) if (evidence := tuple(row.look(watch)))]
-    return [each for _, each in sorted(found, key=lambda ranked: (SEVERITIES.index(ranked[1].severity), _when(ranked[1]), ranked[0]))]
+    return sorted((_finding(source, row, evidence) for row in ROWS if (evidence := tuple(row.look(watch)))), key=order)
 
 
-def _when(finding: Finding) -> float:
-    """Where things happen at once, the table's order tells which of them is the cause."""
-    return (finding.first.time or 0.0) // _AT_ONCE_SECONDS
+def order(finding: Finding) -> tuple[int, float]:
+    """By severity and time; of what happens at once the table's order tells which is the cause."""
+    return SEVERITIES.index(finding.severity), (finding.first.time or 0.0) // _AT_ONCE_SECONDS
 
 
-def _finding(source: str, rank: int, row: Row, evidence: tuple[Evidence, ...]) -> tuple[int, Finding]:
+def _finding(source: str, row: Row, evidence: tuple[Evidence, ...]) -> Finding:
     words = advice(row.alert)
     severity = row.severity or words.severity
     first = min((each.first for each in evidence), key=_order)
     last = max((each.last for each in evidence), key=_order)
-    return rank, Finding(
+    return Finding(
         source=source, alert=row.alert, severity=severity, title=words.title, why=words.why, sure=words.sure, steps=words.steps,
         evidence=evidence, first=first, last=last,
     )  # fmt: skip

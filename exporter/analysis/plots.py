@@ -1,5 +1,6 @@
 """Values over time for a drawing: few points, however long the log is."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -78,7 +79,7 @@ class Plots:
         self._last = time
         values: dict[str, list[float]] = {}
         for family, _, value in samples:
-            if family in _PLOTTED:
+            if family in _PLOTTED and math.isfinite(value):
                 values.setdefault(family, []).append(value)
         for family, found in values.items():
             self.add(family, time, _PLOTTED[family](found))

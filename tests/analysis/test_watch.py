@@ -1,12 +1,19 @@
 """To be watched changes nothing: an analysis counts what the daemon counts, at the line that brings it about."""
 
+import io
+import re
 from pathlib import Path
 
 import pytest
 
 from exporter import saved
+from exporter.analysis.analyze import analyze
+from exporter.analysis.html import page
+from exporter.analysis.inputs import saved_logs
 from exporter.analysis.marks import KINDS, WORDS, Place
 from exporter.analysis.plots import POINTS, Series
+from exporter.analysis.report import Report
+from exporter.analysis.text import write
 from exporter.analysis.timeline import KEPT, Timeline
 from exporter.analysis.watch import WatchedSource
 from exporter.exposition import exposition
@@ -76,3 +83,16 @@ def test_a_series_is_bounded_and_keeps_its_peak() -> None:
     assert max(point.peak for point in points) == 7
     assert [point.time for point in points] == sorted(point.time for point in points)
     assert sum(point.mean for point in points) / len(points) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_each_log_has_a_report_in_each_form(path: Path) -> None:
+    """Which JSON brings back as it was; a number that is none is in no form."""
+    told = analyze(saved_logs([str(path)], 2026))
+    written = told.model_dump_json()
+    assert Report.model_validate_json(written) == told
+    text = io.StringIO()
+    write(told, text)
+    for form in (written, text.getvalue(), page(told)):
+        assert not re.search(r"\bnan\b|\bNaN\b|\binf\b", form)
+    assert all(entry.first.line <= told.files[0].lines for entry in told.timeline)
