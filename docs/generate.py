@@ -78,8 +78,6 @@ def cli_page() -> str:
     lines = ["# Command line", _NOTE]
     context = click.Context(cli.main, info_name="inferlog", **cli.main.context_settings)
     lines += _help(context, cli.main)
-    for name, command in sorted(cli.main.commands.items()):
-        lines += _help(click.Context(command, info_name=name, parent=context), command)
     return "\n".join(lines)
 
 
@@ -108,7 +106,10 @@ def alerts_page() -> str:
 
 
 def _help(context: click.Context, command: click.Command) -> list[str]:
-    return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+    lines = [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+    for name, each in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
+        lines += _help(click.Context(each, info_name=name, parent=context), each)
+    return lines
 
 
 def _cell(text: str) -> str:

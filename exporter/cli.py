@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -240,8 +240,21 @@ def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | No
     """Write alert and recording rules, the same as a PrometheusRule, an Alertmanager snippet and runbooks to DIR."""
     from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files
 
+    _write_files(folder, alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS))
+
+
+@export.command("dashboards")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+def export_dashboards(folder: Path) -> None:
+    """Write the Grafana dashboards to DIR, as JSON to import or to provision."""
+    from exporter.shipped import dashboard_files
+
+    _write_files(folder, dashboard_files())
+
+
+def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
     try:
-        for name, text in alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS):
+        for name, text in files:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -50,7 +50,6 @@ class Engine(PairHandlers, SglangHandlers):
         "gauges",
         "evidence",
         "standing",
-        "_unjudged",
         "dropped_series",
         "seen",
         "_runtime",
@@ -98,7 +97,6 @@ class Engine(PairHandlers, SglangHandlers):
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
         self.standing = Standing()
-        self._unjudged = None
         self.jit.restart()
         self.witnesses.restart()
         self._observed: dict[str, str] = {}
@@ -159,11 +157,11 @@ class Engine(PairHandlers, SglangHandlers):
         for event, head in found:
             self.jit.follow(head.time, up=self.life.is_up)
             try:
-                if self._unjudged and head.time != self._unjudged.time:
+                if self.standing.unjudged and head.time != self.standing.unjudged.time:
                     self._settle_before(head)
                 handlers[type(event)](event, head)
                 if self.evidence.changed:
-                    self.evidence.changed, self._unjudged = False, head
+                    self.evidence.changed, self.standing.unjudged = False, head
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         if found:

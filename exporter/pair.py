@@ -33,8 +33,6 @@ class PairHandlers(ABC):
     standing: Standing
     witnesses: EngineWitnesses
     pair: PairSettings
-    _unjudged: Head | None
-    """The last line that changed the evidence, until the second of the log in which it is has passed."""
     _faults: Faults
     _observed: dict[str, str]
     _totals: dict[str, float]
@@ -88,13 +86,13 @@ class PairHandlers(ABC):
 
     def _settle_before(self, head: Head) -> None:
         """Judge what was not yet unless this line is of the same second: a failure on each rank, or an interval and its connector's line."""
-        judged = self._unjudged.time if self._unjudged else None
+        judged = self.standing.unjudged.time if self.standing.unjudged else None
         if judged is None or head.time is None or int(judged) != int(head.time):
             self.settle()
 
     def settle(self) -> None:
         """Judge what was not yet."""
-        head, self._unjudged = self._unjudged, None
+        head, self.standing.unjudged = self.standing.unjudged, None
         if head:
             self._judge(head)
 
@@ -124,7 +122,7 @@ class PairHandlers(ABC):
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
         self._witnessed(now, log_now)
-        self.evidence.changed, self._unjudged = False, None
+        self.evidence.changed, self.standing.unjudged = False, None
         self._judge(Head(NOBODY, UNKNOWN_LEVEL, log_now))
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What is shipped beside the program: alert rules and runbooks. In a checkout it is taken from there, else from the package's own data."""
+"""What is shipped beside the program: alert rules, runbooks and dashboards. In a checkout it is taken from there, else from the package's own data."""
 
 import re
 from collections.abc import Iterator
@@ -38,3 +38,10 @@ def alert_files(runbooks: str = RUNBOOKS, dashboards: str = DASHBOARDS) -> Itera
             )
     for page in sorted((folder / "runbooks").iterdir(), key=lambda each: each.name):
         yield f"runbooks/{page.name}", page.read_text(encoding="utf-8")
+
+
+def dashboard_files() -> Iterator[tuple[str, str]]:
+    """Grafana's dashboards as JSON, by their names."""
+    for each in sorted(shipped("dashboards").iterdir(), key=lambda each: each.name):
+        if each.name.endswith(".json"):
+            yield each.name, each.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from parsers.header import Head
 class Standing:
     """What was last judged; it changes with the line whose evidence changes it."""
 
-    STATE = ("verdict", "since", "failing")
+    STATE = ("verdict", "since", "failing", "unjudged")
 
     def __init__(self) -> None:
         self.verdict = ""
@@ -20,6 +20,8 @@ class Standing:
         """The line that brought the verdict."""
         self.failing: dict[str, Head] = {}
         """By check, the line since which it fails without a break."""
+        self.unjudged: Head | None = None
+        """The last line that changed the evidence, until the second of the log in which it is has passed."""
 
     def take(self, judgement: Judgement, head: Head) -> None:
         """The judgement behind a line."""

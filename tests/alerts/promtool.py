@@ -95,6 +95,12 @@ def case_series(case: Mapping[str, Any]) -> list[Series]:
     return [series(text, values) for text, values in case["series"].items()]
 
 
+def fired_labels(rule: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of an incident's alert, without its name."""
+    common = {name: value for name, value in case_series(case)[0].labels.items() if name in TARGET | ENGINE}
+    return {**case.get("only", common | case.get("labels", {})), **rule["labels"]}
+
+
 def cases() -> dict[str, dict[str, Any]]:
     """By alert."""
     found: dict[str, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from alerts.generate import groups, values
-from tests.alerts.promtool import DESCRIPTIONS, ENGINE, TARGET, Series, case_series, cases, fired_descriptions, run_tests
+from tests.alerts.promtool import DESCRIPTIONS, Series, case_series, cases, fired_descriptions, fired_labels, run_tests
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(300)]
 
@@ -32,14 +32,13 @@ def is_event(alert: str) -> bool:
 
 def expected(alert: str, case: dict[str, Any], description: str) -> dict[str, Any]:
     """The alert of an incident as Alertmanager gets it."""
-    rule, first = RULES[alert], case_series(case)[0]
-    common = {name: value for name, value in first.labels.items() if name in TARGET | ENGINE}
-    labels = case.get("only", common | case.get("labels", {}))
+    rule = RULES[alert]
+    labels = fired_labels(rule, case)
     url = rule["annotations"]["dashboard_url"]
     for name in ("namespace", "pod"):
         url = url.replace(f"{{{{ $labels.{name} }}}}", labels.get(name, ""))
     return {
-        "exp_labels": labels | rule["labels"],
+        "exp_labels": labels,
         "exp_annotations": rule["annotations"] | {"description": description, "dashboard_url": url},
     }
 
@@ -130,5 +129,8 @@ def test_it_outlives_a_restart_of_the_exporter(group: str, promtool: str, tmp_pa
 
 
 def test_every_alert_has_cases() -> None:
-    """And every case an alert."""
+    """One that fires and a near miss at least, and every case an alert."""
     assert RULES.keys() == CASES.keys()
+    for alert, each in CASES.items():
+        assert each["fires"], alert
+        assert each["quiet"], alert
