@@ -3,6 +3,8 @@
 import json
 import re
 import subprocess
+import tomllib
+from fnmatch import fnmatch
 
 import pytest
 
@@ -29,15 +31,24 @@ def test_versions_in_the_constraints_are_exact() -> None:
         assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
 
 
+def copied() -> set[str]:
+    """What the Dockerfile takes from the checkout."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    return {name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]}
+
+
 def test_all_that_the_dockerfile_copies_is_let_through() -> None:
     """And .dockerignore lets nothing else through."""
-    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied: set[str] = set()
-    for line in (ROOT / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY ") and "--from" not in line:
-            copied |= set(line.split()[1:-1])
-    assert copied == let_through
-    assert all((ROOT / name).exists() for name in copied)
+    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line.startswith("!")}
+    assert copied() == let_through
+    assert all(any(ROOT.glob(name)) for name in copied())
+
+
+def test_the_dockerfile_copies_all_that_the_wheel_is_built_of() -> None:
+    """What it carries beside the packages must not be forgotten."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for path in [*wheel["packages"], *wheel["force-include"]]:
+        assert any(path == name or path.startswith(f"{name}/") or fnmatch(path, name) for name in copied()), path
 
 
 @pytest.mark.image
