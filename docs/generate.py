@@ -6,6 +6,8 @@ import click
 
 from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
+from exporter.drift.facts import Facts
+from exporter.drift.matrix import page
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -107,6 +109,21 @@ def alerts_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def compatibility_page() -> str:
+    """Signal by version, from what the releases print."""
+    lines = [
+        "# Compatibility",
+        _NOTE,
+        "What inferlog understands of each release. A cell is filled by the release itself: `inferlog drift --facts` takes every format string that",
+        "prints a signal out of its sources (`docs/formats.json`), this page renders each with invented values and parses the line. `yes` is all of",
+        "them, `2 of 3` is not. `in the library` is a string of a built library, which can be found but not rendered. `–` is a signal that the release",
+        "does not print; a number tells why. [New versions](new-version.md) tells how a release gets here.",
+        "",
+        *page(Facts.load(DOCS / "formats.json")),
+    ]
+    return "\n".join(lines)
+
+
 def _help(context: click.Context, command: click.Command) -> list[str]:
     return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
 
@@ -115,7 +132,13 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"metrics.md": metrics_page, "signals.md": signals_page, "cli.md": cli_page, "alerts.md": alerts_page}
+PAGES = {
+    "metrics.md": metrics_page,
+    "signals.md": signals_page,
+    "cli.md": cli_page,
+    "alerts.md": alerts_page,
+    "compatibility.md": compatibility_page,
+}
 
 if __name__ == "__main__":
     for file, page in PAGES.items():

@@ -263,7 +263,7 @@ class KvMoved(NamedTuple):
 
     connector: str
     transfers: float | None
-    seconds: float
+    seconds: float | None
     bytes: float | None
     failed: float | None
 
