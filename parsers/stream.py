@@ -29,6 +29,7 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
+from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.returns import CarriageReturns
@@ -310,6 +311,8 @@ class LogStream(LibraryLines):
             self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
+            if unread := alike(VLLM, line, start):
+                self._emit(unread, head)
         return event
 
     def _further_line(self, line: str, start: int, head: Head) -> None:

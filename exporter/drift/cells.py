@@ -25,7 +25,10 @@ def parses(signal: Signal, printed: Printed, others: Iterable[Printed]) -> bool:
     text = rendered(shape, _values(signal, shape, others))
     lines = "\n".join((head if at == 0 else next_head) + line for at, line in enumerate(text.split("\n")))
     found = [*log.feed(_before(signal.package, level).encode() + lines.encode() + b"\n"), *log.close()]
-    return any(type(event).__name__ in signal.events for event, _ in found)
+    return any(
+        type(event).__name__ in signal.events and all(getattr(event, field) not in (None, {}, "") for field in signal.tells)
+        for event, _ in found
+    )
 
 
 def _values(signal: Signal, shape: str, others: Iterable[Printed]) -> dict[str, str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from exporter.drift.python_texts import Listed, Texts, Variants, either, ends, few, pairs, separated
-from exporter.drift.shapes import SLOT, Shape, Slot, compared, joined, named
+from exporter.drift.python_texts import Listed, Texts, Variants, either, ends, few, names_of, pairs, separated
+from exporter.drift.shapes import SLOT, Shape, Slot, compared, joined
 
 LEVELS = {
     "debug": "DEBUG", "info": "INFO", "warning": "WARNING", "warn": "WARNING", "error": "ERROR", "exception": "ERROR", "critical": "CRITICAL",
@@ -19,7 +19,6 @@ PRINTED = "print"
 KEYS = "keys"
 _ENDS = 2
 """Of those, how many at each end are kept in the end."""
-_MOST_STARRED = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class _Scope(Texts):
             level, args = given, args[1:]
         if not level or not args:
             return []
-        names = [name for each in args[1:] for name in _names(each)]
+        names = [name for each in args[1:] for name in names_of(each)]
         variants = self.text(args[0], names or None) if self.is_text(args[0]) else []
         self.module.add(level, variants)
         return [args[0]] if variants else []
@@ -223,9 +222,3 @@ def _level(function: ast.expr, name: str) -> str:
     if name in ("print_warning_once", "warning_once", "warn"):
         return "WARNING"
     return PRINTED if name == "print" else ""
-
-
-def _names(argument: ast.expr) -> list[str]:
-    """The names of an argument's values; how many a starred one has, nothing tells."""
-    name = named(ast.unparse(argument.value if isinstance(argument, ast.Starred) else argument))
-    return [f"{name}_{at}" for at in range(_MOST_STARRED)] if isinstance(argument, ast.Starred) else [name]

@@ -9,6 +9,7 @@ from exporter.drift.shapes import Shape, Slot, joined, named, of_braces, of_perc
 _VARIANTS = 24
 """Ways that one message can be put together which are followed: the shortest and the longest."""
 _DEEPEST = 40
+_MOST_STARRED = 24
 
 Variants = list[Shape]
 Listed = list[tuple[Shape, ...]]
@@ -62,8 +63,8 @@ class Texts:
             case ast.BinOp(op=ast.Add()):
                 return pairs(self.text(node.left, names, depth + 1), self.text(node.right, names, depth + 1))
             case ast.BinOp(op=ast.Mod()):
-                given = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
-                return self.text(node.left, [named(ast.unparse(each)) for each in given], depth + 1)
+                given = node.right.elts if isinstance(node.right, ast.Tuple) else [ast.Starred(node.right)]
+                return self.text(node.left, [name for each in given for name in names_of(each)], depth + 1)
             case ast.IfExp():
                 return either(self.text(node.orelse, names, depth + 1), self.text(node.body, names, depth + 1))
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(separator)), attr="join"), args=[ast.Name(id=name)]) if (
@@ -100,6 +101,12 @@ class Texts:
             else:
                 variants = pairs(variants, self.text(part, names, depth + 1))
         return variants
+
+
+def names_of(argument: ast.expr) -> list[str]:
+    """The names of an argument's values; how many a starred one has, nothing tells."""
+    name = named(ast.unparse(argument.value if isinstance(argument, ast.Starred) else argument))
+    return [f"{name}_{at}" for at in range(_MOST_STARRED)] if isinstance(argument, ast.Starred) else [name]
 
 
 def _filled(shape: Shape, names: list[str] | None) -> Shape:

@@ -23,6 +23,8 @@ class Signal:
     but: str = r"(?!)"
     """Calls with these words that are something else."""
     levels: tuple[str, ...] = ("INFO", "WARNING", "ERROR", "CRITICAL")
+    tells: tuple[str, ...] = ()
+    """Fields that the event must have a value in."""
 
     def prints(self, level: str, shape: str) -> bool:
         """Whether a call of a release is one of this signal's."""
@@ -41,10 +43,10 @@ SIGNALS = (
     Signal("ready", VLLM, "ready", r"Server is ready to accept", ("EngineReady",)),
     Signal("startup_phases", VLLM, "start-up phases", r"^(?:init engine \(|Model loading took|Loading (?:model )?weights took|Graph capturing finished|torch\.compile t(?:ook|akes) .* in total)",
            ("PhaseFinished", "MemoryReport"), but=r"weights took in total"),
-    Signal("kv_size", VLLM, "KV size", r"KV cache size: %", ("KvCacheSize",), {"pool|device": "GPU"}),
-    Signal("max_concurrency", VLLM, "max concurrency", r"[Mm]aximum concurrency for", ("KvCacheSize",), {"pool|device": "GPU"}, but="^HiSparse steady-state"),
+    Signal("kv_size", VLLM, "KV size", r"KV cache size: %", ("KvCacheSize",), {"pool|device": "GPU"}, tells=("tokens",)),
+    Signal("max_concurrency", VLLM, "max concurrency", r"[Mm]aximum concurrency for", ("KvCacheSize",), {"pool|device": "GPU"}, but="^HiSparse steady-state", tells=("concurrency",)),
     Signal("kv_bytes", VLLM, "KV bytes", r"Available KV cache memory:", ("KvCacheBytes",)),
-    Signal("stats", VLLM, "stats line", r"Avg prompt throughput: .*Running: ", ("IntervalStats",), {"log_prefix": "Engine 000: "}),
+    Signal("stats", VLLM, "stats line", r"Avg prompt throughput: .*Running: ", ("IntervalStats",), {"log_prefix": "Engine 000: "}, tells=("kv_usage",)),
     Signal("spec_decode", VLLM, "speculative decoding", r"(?:SpecDecoding|Speculative) metrics: ", ("SpecInterval", "SpecTotals"), {"rates_str": "0.773, 0.577"}),
     Signal("kv_transfer", VLLM, "KV transfer", r"KV Transfer metrics: ", ("KvTransferInterval", "KvMoved"), {"metrics": "keys:(?i)num.successful.transfers="}),
     Signal("handshake_failure", VLLM, "handshake failure", r"NIXL transfer failure: |[Hh]andshake (?:with .*)?failed", ("KvTransferFailure",),
@@ -53,7 +55,7 @@ SIGNALS = (
     Signal("kv_expired", VLLM, "KV expired", r"Releasing expired KV blocks", ("KvExpired",)),
     Signal("recompute_or_fail", VLLM, "recompute / fail", r"KV load failure", ("KvRecomputed", "KvLoadFailed")),
     Signal("jit_monitor", VLLM, "JIT monitor", r"during inference: ", ("Compiled",), {"^args_0": "Triton", "^args_1": "kernel JIT compilation", "^args_2": "_fwd_kernel", "^args_3": "", "autotune_warmup": "kernel "}, levels=_RAISED),
-    Signal("graph_compile", VLLM, "torch.compile graphs", r"Compiling a graph for ", ("Compiled",), {"compile_range": "(1, 8192)"}),
+    Signal("graph_compile", VLLM, "torch.compile graphs", r"Compiling a graph for ", ("Compiled",), {"compile_range": "(1, 8192)", "log_prefix": "[language_model] "}),
     Signal("fp8_hazard", VLLM, "FP8 hazard", r"scaling factor 1\.0 for fp8|uncalibrated q_scale|not provide a q scaling factor", ("Hazard",)),
     Signal("engine_death", VLLM, "engine death", r"EngineCore (?:encountered|failed|hit)|Engine core proc|output[_ ]handler (?:failed|hit)|engine core exited|[Ww]orker proc .* died",
            ("EngineFailure",), but=r"shutdown signal from EngineCore"),
@@ -63,8 +65,8 @@ SIGNALS = (
     Signal("kv_size", SGLANG, "KV pool", r"#tokens: |swa_layer_tokens=|DSV4 pool sizes", ("KvPools",), {"dtype": "torch.bfloat16", "label": "Full"},
            but=r"experts host buffer|no-op pool|VA upper bound|draft KV cache"),
     Signal("ceilings", SGLANG, "ceilings", r"^max_total_num_tokens=", ("CeilingsTold",)),
-    Signal("batches", SGLANG, "batch lines", r"^(?:Prefill|Decode) batch(?! \[)", ("PrefillBatch", "DecodeBatch"), _BATCH),
-    Signal("dspark", SGLANG, "DSpark fields", r"cap len: ", ("DecodeBatch",), _BATCH),
+    Signal("batches", SGLANG, "batch lines", r"^(?:Prefill|Decode) batch(?! \[)", ("PrefillBatch", "DecodeBatch"), _BATCH, tells=("running", "usage")),
+    Signal("dspark", SGLANG, "DSpark fields", r"cap len: ", ("DecodeBatch",), _BATCH, tells=("verified",)),
     Signal("pd_failures", SGLANG, "P/D failures", r"(?:bootstrap|transfer|handshake) failed for request", ("KvRoomFailed",), {"rid$": "'a1b2'"}, but="HiCache prefetch"),
     Signal("startup_phases", SGLANG, "start-up phases", r"^(?:Load weight end|Capture .* end|Init (?:torch distributed|parallel) ends)", ("PhaseFinished", "MemoryReport"), {"graph_backend": "CUDA graph", "bs": "[1, 2, 4]"},
            but=r"^Init torch distributed ends\. mem usage| begin|Frozen-KV MTP draft cuda graph end\.$"),

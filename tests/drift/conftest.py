@@ -16,7 +16,9 @@ def wheel(tmp_path):
         with zipfile.ZipFile(path, "w") as archive:
             for file, text in files.items():
                 archive.writestr(file, text)
-            archive.writestr(f"{name}-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nAbout it.\n")
+            archive.writestr(
+                f"{name}-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nAbout it.\n"
+            )
         return path
 
     return make

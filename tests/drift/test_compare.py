@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from exporter.cli import main
 
-STATS = '''
+STATS = """
 class LoggingStatLogger:
     def log(self):
         parts = [
@@ -16,7 +16,7 @@ class LoggingStatLogger:
             "GPU KV cache usage: %.1f%%",
         ]
         logger.info("Engine %03d: " + ", ".join(parts), *args)
-'''
+"""
 SIZE = 'logger.info_once("%s KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx", a, b, c, d)\n'
 
 

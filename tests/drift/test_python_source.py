@@ -14,6 +14,7 @@ CASES = {
     "neighbours": ('logger.info("a long "\n            "line of %d", n)', ["a long line of %(n)d"]),
     "sum": ('logger.info("head: " + f"{x}" + " end")', ["head: %(x)s end"]),
     "format": ('logger.info("{} of {:d}".format(a, b))', ["%(value)s of %(value)d"]),
+    "old format of one": ('logger.info("%d in all" % n)', ["%(n_0)d in all"]),
     "old format": ('logger.info("%d of %d" % (a, b))', ["%(a)d of %(b)d"]),
     "percent sign": ('logger.info("usage: %.1f%%", usage)', ["usage: %(usage).1f%%"]),
     "percent without values": ('logger.info("100% sure")', ["100%% sure"]),
