@@ -76,7 +76,10 @@ BOARD = Board(
                 flags(
                     "Signals",
                     "Signals that this version of the engine prints and that stay away or cannot be read: it words them in another way",
-                    ("max by (@engine, signal) (inferlog_format_drift) > 0 or sum by (@engine) (inferlog_format_drift) == 0", "@engine {{signal}}"),
+                    (
+                        "max by (@engine, signal) (inferlog_format_drift) > 0 or sum by (@engine) (inferlog_format_drift) == 0",
+                        "@engine {{signal}}",
+                    ),
                     on=("new wording", "red"),
                     off=("all read", "green"),
                     nothing="No engine yet",

@@ -181,6 +181,8 @@ EXPECTED = (
     ),
     Expectation("sglang", "deepgemm", _never, _never),
     Expectation("sglang", "watchdog", _never, _never),
+    Expectation("sglang", "engine_death", _never, _never),
+    Expectation("sglang", "kv_exhausted", _never, _never),
 )  # fmt: skip
 
 

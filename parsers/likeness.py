@@ -43,7 +43,9 @@ _SGLANG = {
     ),
     "ready": r"[^:\n]{0,24}(?:fired up|ready to roll)",
     "deepgemm": _SOME + r"\bDeepGEMM JIT Compil|[^<\n]{0,40}\bJIT Compiling for <",
-    "watchdog": _SOME + r"\b[Ww]atchdog tim",
+    "watchdog": _SOME + r"\b[Ww]atchdog tim|[^\n]{0,40}(?:\(self\.watchdog_timeout=|\bwatchdog_timeout=)|\w+ [Ww]atchdog \w+ \(",
+    "engine_death": r"[^:\n]{0,24}\b(?:sigquit|SIGQUIT)\b|[^:\n]{0,64}\bthe child failed\b|[^:\n]{0,40}\bchild process\. It\b",
+    "kv_exhausted": r"KV cache pool is\b|[^:\n]{0,48}\bRetract\w* requests\b|[^\n]{0,64}#retracted_reqs: |[^:\n]{0,24}out of memory\. Try",
     "version": r"server_args\b",
 }
 

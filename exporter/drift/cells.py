@@ -48,6 +48,7 @@ def _pairs(first_key: str, others: Iterable[Printed]) -> str:
 
 
 _HEADS = {
+    "nixl": "2026-07-14 03:12:15 NIXL INFO    _api.py:405 ",
     "uvicorn": "INFO:     ",
     "tilelang": "2026-07-14 03:14:54  [TileLang:tilelang.jit.kernel:INFO] (kernel.py:137): ",
     "triton": "",

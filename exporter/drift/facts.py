@@ -66,7 +66,6 @@ def relevant(release: Release) -> Iterator[Printed]:
             for text in native_strings(member.data):
                 if any(signal.prints(BUILT, text) for signal in signals):
                     yield BUILT, readable(text)
-        return
     for member in release.members(PYTHON):
         if _TALK_ABOUT_MODELS.search(member.path):
             continue

@@ -33,7 +33,7 @@ class Signal:
 
 _RAISED = ("INFO", "WARNING", "ERROR", "CRITICAL", "raise")
 _BATCH = {
-    "usage_msg": "#token: 7, token usage: 0.07",
+    "usage_msg": "#token: 7, token usage: 0.07, ",
     "graph_backend|graph_label": "cuda graph",
     "estimate_suffix": "est uncap acc len: 3.66 [3.58, 3.74]",
 }
@@ -65,7 +65,7 @@ SIGNALS = (
     Signal("kv_size", SGLANG, "KV pool", r"#tokens: |swa_layer_tokens=|DSV4 pool sizes", ("KvPools",), {"dtype": "torch.bfloat16", "label": "Full"},
            but=r"experts host buffer|no-op pool|VA upper bound|draft KV cache"),
     Signal("ceilings", SGLANG, "ceilings", r"^max_total_num_tokens=", ("CeilingsTold",)),
-    Signal("batches", SGLANG, "batch lines", r"^(?:Prefill|Decode) batch(?! \[)", ("PrefillBatch", "DecodeBatch"), _BATCH, tells=("running", "usage")),
+    Signal("batches", SGLANG, "batch lines", r"^(?:Prefill|Decode) batch(?! \[)", ("PrefillBatch", "DecodeBatch"), _BATCH, tells=("queues",)),
     Signal("dspark", SGLANG, "DSpark fields", r"cap len: ", ("DecodeBatch",), _BATCH, tells=("verified",)),
     Signal("pd_failures", SGLANG, "P/D failures", r"(?:bootstrap|transfer|handshake) failed for request", ("KvRoomFailed",), {"rid$": "'a1b2'"}, but="HiCache prefetch"),
     Signal("startup_phases", SGLANG, "start-up phases", r"^(?:Load weight end|Capture .* end|Init (?:torch distributed|parallel) ends)", ("PhaseFinished", "MemoryReport"), {"graph_backend": "CUDA graph", "bs": "[1, 2, 4]"},
@@ -81,7 +81,7 @@ SIGNALS = (
     Signal("autotune", FLASHINFER, "autotuning", r"^\[Auto[Tt]uner\]: Autotuning process", ("CompileBegan", "CompileEnded")),
     Signal("build", FLASHINFER, "builds", r"^(?:Finished loading|Loading) JIT ops", ("CompileBegan", "CompileEnded")),
     Signal("version", NIXL, "version", r"NIXL version: ", (), levels=(BUILT,)),
-    Signal("backend", NIXL, "back end", r"was instantiated", (), levels=(BUILT,)),
+    Signal("backend", NIXL, "back end", r"was instantiated", ("Component",)),
     Signal("registration_failed", NIXL, "registration failed", r"registration failed for the specified or all potential backends", (), levels=(BUILT,)),
     Signal("ucx", NIXL, "UCX version", r"NIXL UCX backend bound to UCX ", (), levels=(BUILT,)),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from exporter.drift.compare import numbers
-from exporter.drift.signals import SGLANG, VLLM
+from exporter.drift.signals import FLASHINFER, SGLANG, VLLM
 
 
 class Silence(NamedTuple):
@@ -28,6 +28,7 @@ SILENCES = (
     Silence(VLLM, "recompute_or_fail", "", "0.11", "The scheduler has no policy for KV that could not be loaded."),
     Silence(VLLM, "jit_monitor", "", "0.20", "There is no monitor: compiles while serving show only in Triton's and TileLang's own lines."),
     Silence(VLLM, "hang", "", "0.10", "Printed at DEBUG only."),
+    Silence(FLASHINFER, "build", "0.7", "", "FlashInfer 0.7 builds without a word; older releases tell the beginning and the end."),
     Silence(SGLANG, "dspark", "", "0.5.15", "There is no DSpark yet: 0.5.17 is the first release here that has it."),
 )  # fmt: skip
 

@@ -70,6 +70,7 @@ def manager_failed(_: re.Match[str]) -> EngineFailure:
     },
     scope=_LINE,
     emits=_failure("worker_died"),
+    since="0.5.10",
 )
 def subprocess_crashed(_: re.Match[str]) -> EngineFailure:
     """A process ended without a word, as in native code."""
@@ -153,6 +154,7 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
     },
     scope=_LINE,
     emits=_failure("kv_pool_exhausted"),
+    since="0.5.10",
 )
 def retracted_for_good(_: re.Match[str]) -> EngineFailure:
     """A request that had to leave the KV pool and cannot come back: there is no room even for the last one, or for its KV elsewhere."""

@@ -57,6 +57,7 @@ def server_args(found: re.Match[str]) -> EngineStarted:
         "sglang 0.5.17": "Init torch distributed ends. elapsed=19.04 s, mem usage=1.34 GB",
         "sglang 0.5.23": "Init parallel ends. elapsed=19.04 s",
     },
+    since="0.5.10",
 )
 def distributed_ready(found: re.Match[str]) -> PhaseFinished:
     """The ranks found each other; early releases print no duration."""
@@ -84,6 +85,7 @@ def sglang_nccl_version(found: re.Match[str]) -> Component:
         "sglang 0.5.17": "Use dsv4 attention backend for DeepseekV4ForCausalLM, setting page_size to 256.",
         "sglang 0.5.23": "Use dsv4 attention backend for DeepseekV4ForCausalLM, setting page_size to 256.",
     },
+    since="0.5.15",
 )
 def deepseek_attention(found: re.Match[str]) -> Component:
     """The attention kernels of DeepSeek V4."""
@@ -178,6 +180,7 @@ def draft_length(found: re.Match[str]) -> EngineSettings:
         "sglang 0.5.17": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
         "sglang 0.5.23": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
     },
+    since="0.5.17",
 )
 def hyper_connections_compiled(found: re.Match[str]) -> PhaseFinished:
     """TileLang's kernels of the hyper-connections; what a rank then waits for is another rank's compile."""

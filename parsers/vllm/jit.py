@@ -117,6 +117,7 @@ def graph_loaded(found: re.Match[str]) -> CompileCache:
         "since the last compilation. Recompiling the model.",
     },
     emits=compile_series("inductor", "recompile"),
+    since="0.18",
 )
 def recompiled(_: re.Match[str]) -> Compiled:
     """A cache that could not be used."""
@@ -131,7 +132,7 @@ def recompiled(_: re.Match[str]) -> Compiled:
         "0.26.0": "JIT compiling FMHA variant: 0_1_0_2_1_0_1",
         "0.33.0": "Compiled decode_q8kv4 in 14.2s",
     },
-    since="0.26",
+    since="0.24",
     emits=compile_series("nvcc", "compile", timed=True),
 )
 def attention_compiled(found: re.Match[str]) -> Compiled | CompileTook:
