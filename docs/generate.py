@@ -7,7 +7,7 @@ import click
 from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
 from exporter.drift.facts import Facts
-from exporter.drift.matrix import page
+from exporter.drift.matrix import page as tables
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -119,7 +119,7 @@ def compatibility_page() -> str:
         "them, `2 of 3` is not. `in the library` is a string of a built library, which can be found but not rendered. `–` is a signal that the release",
         "does not print; a number tells why. [New versions](new-version.md) tells how a release gets here.",
         "",
-        *page(Facts.load(DOCS / "formats.json")),
+        *tables(Facts.load(DOCS / "formats.json")),
     ]
     return "\n".join(lines)
 

@@ -81,7 +81,7 @@ SIGNALS = (
     Signal("autotune", FLASHINFER, "autotuning", r"^\[Auto[Tt]uner\]: Autotuning process", ("CompileBegan", "CompileEnded")),
     Signal("build", FLASHINFER, "builds", r"^(?:Finished loading|Loading) JIT ops", ("CompileBegan", "CompileEnded")),
     Signal("version", NIXL, "version", r"NIXL version: ", (), levels=(BUILT,)),
-    Signal("backend", NIXL, "back end", r"was instantiated", ("Component",)),
+    Signal("backend", NIXL, "back end", r"was instantiated", ("Component",), {"backend": "UCX"}),
     Signal("registration_failed", NIXL, "registration failed", r"registration failed for the specified or all potential backends", (), levels=(BUILT,)),
     Signal("ucx", NIXL, "UCX version", r"NIXL UCX backend bound to UCX ", (), levels=(BUILT,)),
 )  # fmt: skip
