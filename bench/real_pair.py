@@ -23,6 +23,7 @@ LOOK_SECONDS = 0.5
 SETTLE_SECONDS = 40.0
 INTERVAL_SECONDS = 10.0  # of vLLM's periodic lines
 MOST_LINES = 2  # about tokens, within which the verdict follows a change: its window
+LINES_TO_RECOVER = 3  # the first one is about an interval in which transfers still failed
 
 
 class Phase(NamedTuple):
@@ -36,6 +37,7 @@ class Phase(NamedTuple):
     steady: bool = True
     """Whether its last intervals are like all of it."""
     kills: bool = False
+    most_lines: int = MOST_LINES
 
 
 def phases(policy: str) -> list[Phase]:
@@ -47,7 +49,13 @@ def phases(policy: str) -> list[Phase]:
         Phase("silent bypass", left_out, "router_bypass", {"proven", "partial", "unproven"}),
         Phase("healthy again", through, "proven", {"router_bypass", "partial", "unproven"}),
         Phase("wrong port", wrong_port(), failing, before_failing, steady=False),
-        Phase("healthy at last", through, "proven", {failing, "transport_failing", "router_bypass", "partial", "unproven"}),
+        Phase(
+            "healthy at last",
+            through,
+            "proven",
+            {failing, "transport_failing", "router_bypass", "partial", "unproven"},
+            most_lines=LINES_TO_RECOVER,
+        ),
         Phase("prefill killed", through, failing, before_failing, steady=False, kills=True),
     ]
 
@@ -167,7 +175,7 @@ def _kill_prefill(pair: Pair) -> Watch:
 def _verdict(phase: Phase, watch: Watch) -> Row:
     seconds, lines, verdict = watch.verdicts[-1]
     way = [each for *_, each in watch.verdicts[:-1]]
-    holds = verdict == phase.verdict and lines <= MOST_LINES and phase.on_the_way >= set(way)
+    holds = verdict == phase.verdict and lines <= phase.most_lines and phase.on_the_way >= set(way)
     word = f"after {seconds:.1f} s and {lines} periodic lines" + (f", past {', '.join(way)}" if way else "")
     return Row("decode verdict", phase.verdict, verdict, word, holds)
 

@@ -15,7 +15,10 @@ BOARD = Board(
                 flags(
                     "Scraped",
                     "Whether Prometheus reaches inferlog",
-                    ("min by (namespace, pod, instance) (up)", "{{pod}} {{instance}}"),
+                    (
+                        "min by (namespace, pod, instance) (up and on (job, instance) last_over_time(inferlog_build_info[$__range]))",
+                        "{{pod}} {{instance}}",
+                    ),
                     on=("yes", "green"),
                     off=("no", "red"),
                     nothing="Prometheus knows no such target",

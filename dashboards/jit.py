@@ -3,7 +3,7 @@
 from dashboards.frame import Board
 from dashboards.palette import PHASES
 from dashboards.panels import HEIGHT, bar, flags, graph, happened, number, states
-from dashboards.queries import events, rate
+from dashboards.queries import at_work, events
 
 _READY = "max by (@engine) (inferlog_engine_ready_timestamp_seconds) - max by (@engine) (inferlog_engine_start_timestamp_seconds)"
 _IN_PHASE = "time() - max by (@engine) (inferlog_engine_phase_start_timestamp_seconds)"
@@ -51,10 +51,10 @@ BOARD = Board(
                     nothing="No start seen",
                 ),
                 happened(
-                    "Starts",
-                    "Engine processes that started",
+                    "Restarts",
+                    "Engine processes that began behind another; the first that inferlog saw is none",
                     (events("inferlog_engine_starts_total"), "@engine"),
-                    nothing="No start in this range",
+                    nothing="No restart in this range",
                     bad=False,
                 ),
                 flags(
@@ -115,7 +115,7 @@ BOARD = Board(
                 graph(
                     "Time in compilers",
                     "Seconds of compiling in each second, where durations are measured",
-                    (rate("inferlog_jit_seconds_total", "@engine, backend, phase") + " > 0", "@engine {{backend}} {{phase}}"),
+                    (at_work("inferlog_jit_seconds_total", "@engine, backend, phase"), "@engine {{backend}} {{phase}}"),
                     unit="short",
                     axis="compilers at once",
                     nothing="No measured compile",

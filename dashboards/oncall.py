@@ -25,7 +25,7 @@ BOARD = Board(
                 flags(
                     "Failing P/D checks",
                     "Checks of the verdict that fail, which say where to look",
-                    ('max by (@engine, check) (inferlog_pd_evidence{status="fail"}) > 0' + JUDGED, "@engine {{check}}"),
+                    (f'max by (@engine, check) (inferlog_pd_evidence{{status="fail"}} == 1{JUDGED})', "@engine {{check}}"),
                     on=("fails", "red"),
                     width=8,
                     nothing="No check fails",
@@ -100,11 +100,11 @@ BOARD = Board(
             "What changed",
             [
                 happened(
-                    "Starts",
-                    "Engine processes that started",
+                    "Restarts",
+                    "Engine processes that began behind another; the first that inferlog saw is none",
                     (events("inferlog_engine_starts_total"), "@engine"),
                     width=6,
-                    nothing="No start in this range",
+                    nothing="No restart in this range",
                     bad=False,
                 ),
                 graph(

@@ -99,7 +99,7 @@ def states(
 ) -> Any:
     """A state set over time: one row for each engine, a colour for each state."""
     mapping = {str(index): (state.replace("_", " "), colour) for index, (state, colour) in enumerate(colours.items())}
-    return _timeline(title, about, ((f"{encoded(family, label, list(colours), by)}{where}", words),), mapping, width, height, nothing)
+    return _timeline(title, about, ((encoded(family, label, list(colours), by, where), words),), mapping, width, height, nothing)
 
 
 def flags(
@@ -191,8 +191,10 @@ def rows(
             },
         )
     )
-    # Without this an empty label would say what an empty panel says.
-    panel.override_by_field_type("string", [models.DynamicConfigValue(id_val="noValue", value="-")])
+    # Without this an empty cell would say what an empty panel says.
+    for kind in ("string", "number"):
+        panel.override_by_field_type(kind, [models.DynamicConfigValue(id_val="noValue", value="-")])
+    panel.min_width(60)  # Grafana's 150 pixels a column leave the last one, the value's, outside of a narrow panel
     return panel.unit(unit).thresholds(_thresholds(None, None)).color_scheme(build.FieldColor().mode(models.FieldColorModeId.FIXED))
 
 

@@ -47,8 +47,13 @@ def rate(metric: str, by: str = "@engine") -> str:
 
 
 def events(metric: str, by: str = "@engine") -> str:
-    """Events of each step, and only where there are any: what did not happen takes no place in the legend."""
-    return f"sum by ({by}) (increase({metric}[$__rate_interval])) > 0"
+    """Events of each step, and only where there are any: what did not happen takes no place in the legend, nor time in the sum."""
+    return f"sum by ({by}) (increase({metric}[$__rate_interval]) > 0)"
+
+
+def at_work(metric: str, by: str = "@engine") -> str:
+    """The same of seconds, as how many are at work at once."""
+    return f"sum by ({by}) (rate({metric}[$__rate_interval]) > 0)"
 
 
 def of_engine(expression: str) -> str:
@@ -61,10 +66,11 @@ def quantile(share: float, histogram: str) -> str:
     return of_engine(f"histogram_quantile({share}, sum by (namespace, pod, le) (rate({histogram}_bucket[$__rate_interval])))")
 
 
-def encoded(family: str, label: str, states: list[str], by: str = "@engine") -> str:
+def encoded(family: str, label: str, states: list[str], by: str = "@engine", where: str = "") -> str:
     """A state set as one number for each engine: the index of the state that is 1. The others are left out first, for `or` is slow on many."""
     each = [f'({PREFIX}{family}{{{label}="{state}"}} == 1) * {index}' for index, state in enumerate(states)]
-    return f"max by ({by}) ({' or '.join(each)})"
+    told = " or ".join(each)
+    return f"max by ({by}) ({f'({told}){where}' if where else told})"
 
 
 JUDGED = ' unless on (@engine) inferlog_pd_verdict{verdict=~"not_judged|not_disaggregated"} == 1'

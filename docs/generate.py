@@ -1,11 +1,13 @@
 """Writes the references in this folder from the code: `make docs`. A test says when they are out of step."""
 
+import json
 from pathlib import Path
 
 import click
 
 from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
+from exporter.analysis.report import Report
 from exporter.drift.facts import Facts
 from exporter.drift.matrix import page as tables
 from exporter.families import FAMILIES, PREFIX
@@ -80,8 +82,6 @@ def cli_page() -> str:
     lines = ["# Command line", _NOTE]
     context = click.Context(cli.main, info_name="inferlog", **cli.main.context_settings)
     lines += _help(context, cli.main)
-    for name, command in sorted(cli.main.commands.items()):
-        lines += _help(click.Context(command, info_name=name, parent=context), command)
     return "\n".join(lines)
 
 
@@ -124,8 +124,16 @@ def compatibility_page() -> str:
     return "\n".join(lines)
 
 
+def schema() -> str:
+    """Of the reports of `inferlog analyze`."""
+    return json.dumps(Report.model_json_schema(), indent=2) + "\n"
+
+
 def _help(context: click.Context, command: click.Command) -> list[str]:
-    return [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+    lines = [f"## {context.command_path}", "", "```", command.get_help(context), "```", ""]
+    for name, each in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
+        lines += _help(click.Context(each, info_name=name, parent=context), each)
+    return lines
 
 
 def _cell(text: str) -> str:
@@ -138,6 +146,7 @@ PAGES = {
     "cli.md": cli_page,
     "alerts.md": alerts_page,
     "compatibility.md": compatibility_page,
+    "analyze.schema.json": schema,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from exporter.version import VERSION
 
 _UNAVAILABLE = 503
 _NOT_FOUND = 404
-_METHODS = ["GET", "HEAD"]
 
 
 class Look(Protocol):
@@ -30,18 +29,20 @@ class Api:
     def router(self) -> APIRouter:
         """All paths."""
         router = APIRouter()
+        for path, answer in (("/", self.page), ("/status.js", self.script)):
+            router.add_api_route(path, answer, methods=["GET", "HEAD"], response_model=None, include_in_schema=False)
         for path, answer in (
-            ("/", self.page),
             ("/api/v1/status", self.status),
             ("/api/v1/events", self.events),
             ("/engine/startup", self.startup),
             ("/engine/ready", self.ready),
         ):
-            router.add_api_route(path, answer, methods=_METHODS, response_model=None)
+            router.add_api_route(path, answer, methods=["GET"], response_model=None)
+            router.add_api_route(path, answer, methods=["HEAD"], response_model=None, include_in_schema=False)
         return router
 
     def page(self) -> Response:
-        """The status page: also while the history is being read, and without a word of a script."""
+        """The status page: also while the history is being read."""
         from exporter.pages import status_page
 
         try:
@@ -49,6 +50,12 @@ class Api:
         except StoppingError:
             return _unavailable("ending")
         return HTMLResponse(status_page(engines, reading=not self._ready(), telemetry_path=self._telemetry_path))
+
+    def script(self) -> Response:
+        """What brings the status page up to date."""
+        from exporter.pages import status_script
+
+        return Response(status_script(), media_type="text/javascript")
 
     def status(self, source: str = "") -> Response:
         """All that is known of the engines. It says so itself when the history is not read yet."""

@@ -1,19 +1,22 @@
 """The `inferlog` command. Each command imports what it needs when it runs: a short one starts in a tenth of a second."""
 
 import gc
+import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.version import VERSION
 
 USAGE_ERROR = 2
 FAILURE = 1
 
+_LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
 
@@ -25,6 +28,18 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str | N
         return None if value is None else seconds_of(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+def _labels(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in values]
+    if any(not equals for _, equals, _ in pairs):
+        raise click.BadParameter("expected NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _labels_of_the_pod() -> dict[str, str]:
+    """Labels from the environment, where a manifest can put what a pod's label says; that label need not be there."""
+    return {name.removeprefix(_LABEL): value for name, value in os.environ.items() if name.startswith(_LABEL) and value}
 
 
 def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
@@ -67,6 +82,14 @@ def main() -> None:
 @click.option("--name", help="Name of the source, with one --log; default: the file's name.")
 @click.option("--start-at", type=click.Choice(["beginning", "end"]), help="Read the history first (default), or only what is new.")
 @_source_options
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=_labels,
+    metavar="NAME=VALUE",
+    help=f"A static label; or in the environment {_LABEL}NAME=VALUE.",
+)
 @click.option("--engine-metrics-url", metavar="URL", help="The engine's own /metrics, with one --log: a second witness.")
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", help="Default: :19877.")
 @click.option("--web.telemetry-path", "telemetry_path", metavar="PATH", help="Default: /metrics.")
@@ -91,6 +114,7 @@ def run(
     start_at: str | None,
     pd_role: str | None,
     pd_expect: str | None,
+    labels: dict[str, str],
     engine_metrics_url: str | None,
     warmup_grace: float | None,
     listen_address: str | None,
@@ -111,7 +135,7 @@ def run(
 
     defaults = {
         "name": name, "start_at": start_at, "pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace,
-        "engine_metrics_url": engine_metrics_url,
+        "labels": (_labels_of_the_pod() if logs else {}) | labels or None, "engine_metrics_url": engine_metrics_url,
     }  # fmt: skip
 
     def settings() -> Config:
@@ -188,6 +212,12 @@ def events(files: Sequence[str], follow: bool) -> None:
         sys.exit(0)
 
 
+main.add_command(analyze_command(_source_options))
+main.add_command(backfill_command(_source_options))
+main.add_command(capacity_command)
+main.add_command(check_command)
+
+
 @main.command()
 @click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL_OR_DIR...")
 @click.option("--all", "every", is_flag=True, help="Tell of the living rules, too.")
@@ -248,8 +278,21 @@ def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | No
     """Write alert and recording rules, the same as a PrometheusRule, an Alertmanager snippet and runbooks to DIR."""
     from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files
 
+    _write_files(folder, alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS))
+
+
+@export.command("dashboards")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+def export_dashboards(folder: Path) -> None:
+    """Write the Grafana dashboards to DIR, as JSON to import or to provision."""
+    from exporter.shipped import dashboard_files
+
+    _write_files(folder, dashboard_files())
+
+
+def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
     try:
-        for name, text in alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS):
+        for name, text in files:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

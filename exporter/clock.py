@@ -9,6 +9,15 @@ _LARGEST_ZONE_SECONDS = 15 * 3600
 _LIVE_ERROR_SECONDS = 60
 
 
+def zone_between(log_time: float | None, real_time: float) -> float | None:
+    """Seconds east of UTC, where a log printed a time at a moment (epoch); None where they are no zone apart."""
+    if log_time is None:
+        return None
+    ahead = log_time - real_time
+    zone = round(ahead / ZONE_STEP_SECONDS) * ZONE_STEP_SECONDS
+    return float(zone) if abs(zone) <= _LARGEST_ZONE_SECONDS and abs(ahead - zone) <= _LIVE_ERROR_SECONDS else None
+
+
 class EventClock:
     """Gives an event its time: the container runtime's, else the log's own, corrected by the zone that was given or learnt."""
 
@@ -27,12 +36,8 @@ class EventClock:
 
     def learn(self, log_time: float | None, real_time: float) -> None:
         """Compare a time that the log has just printed with the real one."""
-        if self.given is not None or log_time is None:
-            return
-        ahead = log_time - real_time
-        zone = round(ahead / ZONE_STEP_SECONDS) * ZONE_STEP_SECONDS
-        if abs(zone) <= _LARGEST_ZONE_SECONDS and abs(ahead - zone) <= _LIVE_ERROR_SECONDS:
-            self._zone = float(zone)
+        if self.given is None and (zone := zone_between(log_time, real_time)) is not None:
+            self._zone = zone
 
     def epoch(self, head: Head) -> float | None:
         """Seconds since the epoch, None when nothing tells."""

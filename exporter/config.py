@@ -28,7 +28,7 @@ from exporter.config_errors import (
     fault_of,
     faults_across,
 )
-from exporter.durations import seconds_of
+from exporter.durations import seconds_of, zone_seconds
 from exporter.families import FAMILIES
 from exporter.source_names import STDIN, name_of
 from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE
@@ -53,8 +53,11 @@ RESERVED_LABELS = frozenset(label for family in FAMILIES.values() for label in f
 )
 
 RESERVED_PATHS = frozenset(
-    ("", "/-/healthy", "/-/ready", "/-/reload", "/api/v1/status", "/api/v1/events", "/engine/startup", "/engine/ready")
-)
+    (
+        "", "/status.js", "/-/healthy", "/-/ready", "/-/reload", "/api/docs", "/api/openapi.json", "/api/v1/status", "/api/v1/events",
+        "/engine/startup", "/engine/ready",
+    )
+)  # fmt: skip
 
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,62}", re.ASCII)
 HOST = re.compile(r"[a-zA-Z0-9][\w.-]{0,252}", re.ASCII)
@@ -130,9 +133,7 @@ def _metrics_url(text: str) -> str:
 
 
 def _timezone(text: str) -> str:
-    match = re.fullmatch(r"[+-]([0-9]{2}):([0-5][0-9])", text)
-    if not match or int(match[1]) * 60 + int(match[2]) > 14 * 60:
-        raise ValueError('expected an offset from UTC such as "+08:00", at most 14 hours')
+    zone_seconds(text)
     return text
 
 
@@ -272,12 +273,12 @@ def from_flags(
     log_level: str | None = None,
     log_format: str | None = None,
     state_file: str | os.PathLike[str] | None = None,
-    source_defaults: Mapping[str, str | float | None] | None = None,
+    source_defaults: Mapping[str, str | float | Mapping[str, str] | None] | None = None,
 ) -> Config:
     """Apply command-line flags to a configuration, if there is one.
 
     Each of `logs` is a path or a glob and adds one source. `source_defaults` are settings of these
-    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, and with one log name and engine_metrics_url).
+    sources by the name of the key (pd_role, pd_expect, start_at, timezone, warmup_grace, labels, and with one log name and engine_metrics_url).
     None is not given.
     """
     settings = {key: value for key, value in (source_defaults or {}).items() if value is not None}
@@ -314,6 +315,10 @@ def _flag(location: Location, known: int = 0) -> str:
             return "--web.config.file"
         case ("web" | "log", *_):
             return f"--{'.'.join(map(str, location)).replace('_', '-')}"
+        case ("sources", _, "labels", str(name), *_):
+            return f"--label {name}"
+        case ("labels",):
+            return "--label"
         case ("sources", int(index), "path" | "paths", *_):
             return f"--log[{index - known}]"
         case ("sources",):

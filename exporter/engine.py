@@ -32,7 +32,10 @@ from parsers.units import label
 UNKNOWN_RUNTIME = "unknown"
 LOG_LEVEL_TOO_HIGH = "log_level_too_high"
 _ENOUGH_ANSWERS = 20
-_NIXL_TELLS_FAILURES = (0, 31)  # the first vLLM whose NIXL line has a number of failures
+# The first vLLM that may print a field, for logs whose start lines are lost.
+_NIXL_TELLS_FAILURES = (0, 31)
+_TELLS_OF_FETCHES = (0, 27)
+_TELLS_OF_DEFERRED = (0, 19)
 _OPEN_PHASES = 1024
 
 
@@ -48,7 +51,6 @@ class Engine(PairHandlers, SglangHandlers):
         "gauges",
         "evidence",
         "standing",
-        "_unjudged",
         "dropped_series",
         "seen",
         "_runtime",
@@ -97,7 +99,6 @@ class Engine(PairHandlers, SglangHandlers):
         self.gauges.arrival = self._arrival
         self.evidence = PdEvidence(self.digest)
         self.standing = Standing()
-        self._unjudged = None
         self.jit.restart()
         self.witnesses.restart()
         self.drift = FormatDrift()
@@ -151,6 +152,18 @@ class Engine(PairHandlers, SglangHandlers):
             **self.gateway.handlers(),
         }
 
+    def watched_by(self, after: Callable[[events.Event, Head], None]) -> None:
+        """Let `after` look at the engine behind each event that it takes; nobody does so in a daemon."""
+
+        def watched(handle: Callable[..., None]) -> Callable[..., None]:
+            def handle_and_show(event: events.Event, head: Head) -> None:
+                handle(event, head)
+                after(event, head)
+
+            return handle_and_show
+
+        self._handlers = {kind: watched(handle) for kind, handle in self._handlers.items()}
+
     def apply(self, found: Sequence[Found], arrival: float | None, runtime: str) -> None:
         """Take events in order. `arrival` is when they were written at the latest (epoch), None when reading a saved log."""
         self._runtime = runtime
@@ -160,11 +173,11 @@ class Engine(PairHandlers, SglangHandlers):
         for event, head in found:
             self.jit.follow(head.time, up=self.life.is_up)
             try:
-                if self._unjudged and head.time != self._unjudged.time:
+                if self.standing.unjudged and head.time != self.standing.unjudged.time:
                     self._settle_before(head)
                 handlers[type(event)](event, head)
                 if self.evidence.changed:
-                    self.evidence.changed, self._unjudged = False, head
+                    self.evidence.changed, self.standing.unjudged = False, head
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         if found:
@@ -318,6 +331,9 @@ class Engine(PairHandlers, SglangHandlers):
             self.witnesses.tokens_at = self._arrival
         before = self.gauges.last.get(event.engine)
         self.gauges.stats(event, head)
+        if event.kv_fetch is not None or event.deferred is not None:
+            self.settings.is_since(_TELLS_OF_DEFERRED if event.kv_fetch is None else _TELLS_OF_FETCHES)
+        self._wake(head)
         self.evidence.interval(event, head)
         if self.evidence.closed and self.evidence.closed[-1].skipped:
             self._look_for_uncaught_loads()
@@ -399,6 +415,7 @@ class Engine(PairHandlers, SglangHandlers):
         for code, count in event.counts.items():
             self._response_counter[(code,)] += count
         answered = event.counts.get("2xx", 0)
+        self._wake(head)
         self.evidence.responses(event.generated, head.time)
         self._answered_since_ready += answered
         if self._runtime == SGLANG:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from exporter.config import SourceConfig
 from exporter.counters import Sample
 from exporter.discovery import Target, is_of_one_container
+from exporter.durations import zone_seconds
 from exporter.evidence.mailbox import Mailbox
 from exporter.exposition import SourceSnapshot
 from exporter.merge import Merge
@@ -343,10 +344,3 @@ def _pair(config: SourceConfig) -> PairSettings:
 
 def _zone(config: SourceConfig) -> float | None:
     return None if config.timezone is None else zone_seconds(config.timezone)
-
-
-def zone_seconds(text: str) -> float:
-    """`+08:00` in seconds east of UTC."""
-    hours, _, minutes = text[1:].partition(":")
-    seconds = int(hours) * 3600 + int(minutes or 0) * 60
-    return float(-seconds if text[0] == "-" else seconds)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from exporter.counters import Counters, Digest, RequestSet, Sample
-from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, QUIET_SECONDS, STATUSES
+from exporter.pd_evidence import QUIET_SECONDS
+from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE, STATUSES
 from parsers import gateway_events as events
 from parsers.header import Head
 from parsers.rules import Series, registry

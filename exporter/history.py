@@ -103,6 +103,10 @@ class History:
         """A compile that counts."""
         self._note(_text("Compiled", (("backend", backend), ("kind", kind), ("phase", phase))), now)
 
+    def judged(self, verdict: str, now: Moment) -> None:
+        """Another P/D verdict: each stands for itself, since the one before ended with it."""
+        self.events.append(Noted(_text("Verdict", (("verdict", verdict),)), now, now))
+
     def _note(self, text: str, now: Moment) -> None:
         for noted in reversed(self.events):
             if noted.text == text:

@@ -7,21 +7,28 @@ from exporter.capacity import Capacity
 from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, RequestSet, Sample
 from exporter.evidence.engine_metrics import EngineReading
-from exporter.evidence.engine_side import EngineWitnesses, Finding, Thresholds
+from exporter.evidence.engine_side import EngineWitnesses, Finding
 from exporter.evidence.sightings import Sighting
 from exporter.faults import Faults
+from exporter.history import moment_of
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
 from exporter.settings import Settings
 from exporter.standing import Standing
-from exporter.verdict import NOT_DISAGGREGATED, Judgement, PairSettings, PdSettings, judge, local_prefill_ratio, uncaught_load
+from exporter.verdict import (
+    IDLE,
+    NOT_DISAGGREGATED,
+    SAY_LITTLE,
+    Judgement,
+    PairSettings,
+    PdSettings,
+    judge,
+    local_prefill_ratio,
+    uncaught_load,
+)
 from parsers import events
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
-
-
-def _thresholds(settings: PdSettings) -> Thresholds:
-    return Thresholds(settings.block_tokens, settings.limits.requests, settings.limits.share)
 
 
 class PairHandlers(ABC):
@@ -37,8 +44,6 @@ class PairHandlers(ABC):
     standing: Standing
     witnesses: EngineWitnesses
     pair: PairSettings
-    _unjudged: Head | None
-    """The last line that changed the evidence, until the second of the log in which it is has passed."""
     _faults: Faults
     _observed: dict[str, str]
     _totals: dict[str, float]
@@ -73,7 +78,8 @@ class PairHandlers(ABC):
             self._pair_settings_changed()
 
     def _pair_settings_changed(self) -> None:
-        self.evidence.block_tokens = self.pd_settings.block_tokens
+        settings = self.pd_settings
+        self.evidence.block_tokens, self.evidence.ranks = settings.block_tokens, settings.ranks
         self.evidence.changed = self.evidence.changed or bool(self.standing.verdict)
 
     @property
@@ -85,26 +91,36 @@ class PairHandlers(ABC):
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""
         settings = self.pd_settings
-        if recalled := self.witnesses.recalled(_thresholds(settings)):
+        if recalled := self.witnesses.recalled(settings):
             self.evidence.witness(recalled)  # the first lines after a restart must not be judged without it
         return judge(self.evidence, settings, log_now)
 
     def _settle_before(self, head: Head) -> None:
         """Judge what was not yet unless this line is of the same second: a failure on each rank, or an interval and its connector's line."""
-        judged = self._unjudged.time if self._unjudged else None
+        judged = self.standing.unjudged.time if self.standing.unjudged else None
         if judged is None or head.time is None or int(judged) != int(head.time):
             self.settle()
 
     def settle(self) -> None:
         """Judge what was not yet."""
-        head, self._unjudged = self._unjudged, None
+        head, self.standing.unjudged = self.standing.unjudged, None
         if head:
             self._judge(head)
 
     def _judge(self, head: Head) -> None:
         if self.standing.verdict == NOT_DISAGGREGATED and self.settings.role(self.pair.role) == "none":
             return  # whatever the evidence
+        before = self.standing.verdict
         self.standing.take(self.judgement(head.time), head)
+        if self.standing.verdict != before and not {before, self.standing.verdict} <= SAY_LITTLE:
+            self.life.history.judged(self.standing.verdict, moment_of(head))
+
+    def _wake(self, head: Head) -> None:
+        """Behind an idle time: what the verdict is from this line on, it is since this line."""
+        if self.evidence.is_idle(head.time):
+            if self.standing.verdict != IDLE:
+                self._judge(head)
+            self.evidence.look_again()
 
     def witness(self, found: Sequence[Finding], clock: EventClock, now: float | None, log_now: float | None) -> None:
         """Take what other witnesses than the log found, `now` (epoch) or at `log_now` by the log's clock."""
@@ -120,12 +136,12 @@ class PairHandlers(ABC):
             except Exception as error:  # noqa: BLE001 - as with events
                 self._faults.note(error)
         self._witnessed(now, log_now)
-        self.evidence.changed, self._unjudged = False, None
+        self.evidence.changed, self.standing.unjudged = False, None
         self._judge(Head(NOBODY, UNKNOWN_LEVEL, log_now))
 
     def _witnessed(self, now: float | None, log_now: float | None) -> None:
         """Let the verdict know what other witnesses say by now; their word grows old."""
-        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, _thresholds(self.pd_settings)))
+        self.evidence.witness(self.witnesses.witnessed(now, log_now, self.capacity.transports, self.pd_settings))
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from parsers.header import Head
 WINDOW = 2
 """Intervals with requests in which evidence counts."""
 
+QUIET_SECONDS = 300.0
+"""Without a token for so long an engine is idle."""
+
 _SECONDS = 10.0  # an interval's length where nothing tells it
 _ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
 _LONGEST_INTERVAL = 120.0
@@ -120,6 +123,7 @@ class PdEvidence:
     STATE = (
         "closed",
         "block_tokens",
+        "ranks",
         "open",
         "tried",
         "succeeded",
@@ -153,7 +157,8 @@ class PdEvidence:
         self.changed = False
         """Whether a verdict may be another one since this was last set to False."""
         self.block_tokens = BLOCK_TOKENS
-        """Of this engine."""
+        self.ranks = 1
+        """Of this engine, both."""
         self._looked: tuple[object, ...] | None = None
         """How the window looked when the last period ended."""
         self._digest = digest
@@ -173,6 +178,18 @@ class PdEvidence:
         """The periods that count now, the open one last."""
         yield from self.closed
         yield self.open
+
+    @property
+    def quiet_from(self) -> float | None:
+        """Since when no token was told of: a log that broke off tells of none, either."""
+        if self.quiet_since is not None:
+            return self.quiet_since
+        return max((at for at, _ in self._before.values() if at is not None), default=None)
+
+    def is_idle(self, now: float | None) -> bool:
+        """Whether that is long ago at this time of the log's clock."""
+        since = self.quiet_from
+        return now is not None and since is not None and now - since >= QUIET_SECONDS
 
     # -- intervals -----------------------------------------------------------------------------------------------------
 
@@ -246,6 +263,10 @@ class PdEvidence:
             return "" if period.prompt_tokens else "blocks"
         return "whole" if period.prompt_tokens > self.block_tokens * period.requests else "blocks"
 
+    def look_again(self) -> None:
+        """The verdict may be another one though the window looks as it did."""
+        self.changed, self._looked = True, None
+
     def _look(self) -> None:
         """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
         if self.changed or len(self.closed) < WINDOW:
@@ -257,7 +278,9 @@ class PdEvidence:
             self.changed, self._looked = True, None
             return
         moved, empty = first.transfers > 0 or last.transfers > 0, first.empty > 0 or last.empty > 0
-        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates
+        tokens, fetched = first.prompt_tokens + last.prompt_tokens, (first.transfers + last.transfers) / self.ranks
+        explained = tokens <= self.block_tokens * max(1.0, fetched)
+        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates, explained
         self.changed = looked != self._looked
         self._looked = looked
 
@@ -274,10 +297,18 @@ class PdEvidence:
             self.succeeded = self.tried = True
         else:
             period.empty += 1
-        self.changed = self.changed or not succeeded
         if event.failed or event.expired or event.late:
             self._reported(event)
+        if self.failed_ranks and self._is_clean():
+            self.failed_ranks.clear()  # the peers that are left are compatible, as what they send shows
+            succeeded = False
+        self.changed = self.changed or not succeeded
         self._look()
+
+    def _is_clean(self) -> bool:
+        """Whether KV came in all intervals that count, and nothing else was told."""
+        periods = self.closed if len(self.closed) == WINDOW else ()
+        return bool(periods) and not self.open.eventful and all(each.transfers and not each.eventful for each in periods)
 
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
@@ -342,6 +373,7 @@ class PdEvidence:
             self.passed_ranks.add(who)
             self.failed_ranks.discard(who)
         else:
+            self._record()
             self.failed_ranks.add(who)
             self.passed_ranks.discard(who)
             self.tried = True

@@ -39,7 +39,7 @@ class Settings:
 
     def is_since(self, version: Version) -> None:
         """A line has a form that came with this version: for logs that begin behind the start lines."""
-        self._at_least = version
+        self._at_least = max(version, self._at_least or version)
 
     @property
     def connector(self) -> str:
@@ -60,8 +60,8 @@ class Settings:
 
     @property
     def ranks(self) -> int:
-        """Workers of one engine core; 1 while unknown."""
-        return int(self.values.get("tp", "1")) * int(self.values.get("pp", "1"))
+        """Workers of one engine core; 1 while unknown, or where a line says that there are none."""
+        return max(1, int(self.values.get("tp", "1")) * int(self.values.get("pp", "1")))
 
     @property
     def alone(self) -> bool:
@@ -109,7 +109,8 @@ class Settings:
     def pd(self, pair: PairSettings, bytes_per_token: float | None) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values, role = self.values, self.role(pair.role)
-        expect = pair.expect or ("mixed" if role == "both" else "all")
+        # A log that does not tell the role may be of an engine without any pair, whose arguments it does not show.
+        expect = pair.expect or ("all" if role == "decode" else "mixed")
         return PdSettings(
             role=role,
             expect_all=expect == "all",

@@ -58,6 +58,10 @@ class SglangHandlers(ABC):
         """What the engine does with settings of any runtime."""
 
     @abstractmethod
+    def _wake(self, head: Head) -> None:
+        """What the engine does when it may have been idle until this line."""
+
+    @abstractmethod
     def _kv_load_failed(self, event: events.KvLoadFailed, head: Head) -> None:
         """What the engine does with requests that end without their KV."""
 
@@ -128,6 +132,7 @@ class SglangHandlers(ABC):
         works = running > 0 and event.rate != 0
         if works:
             self.witnesses.tokens_at = self._arrival
+        self._wake(head)
         now, before = head.time, self._told.judged.get(dp_rank)
         if now is None or before is None or not 0 <= now - before < _JUDGED_SECONDS:  # a line every few steps is no interval
             self._told.judged[dp_rank] = now or 0.0

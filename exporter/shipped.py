@@ -1,4 +1,4 @@
-"""What is shipped beside the program: alert rules and runbooks. In a checkout it is taken from there, else from the package's own data."""
+"""What is shipped beside the program: alert rules, runbooks and dashboards. In a checkout it is taken from there, else from the package's own data."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from pathlib import Path
 RUNBOOKS = "http://inferlog:19877/runbooks"
 """Where alerts say that their runbooks are: any daemon serves them."""
 DASHBOARDS = "http://grafana:3000"
+_FOR_THE_CHECKOUT = ("thresholds.yaml", "kustomization.yaml")
 
 
 def shipped(name: str) -> Traversable:
@@ -29,7 +30,7 @@ def alert_files(runbooks: str = RUNBOOKS, dashboards: str = DASHBOARDS) -> Itera
     """Rule files, the Alertmanager snippet and runbooks, by their names; links go to these bases."""
     folder = shipped("alerts")
     for each in sorted(folder.iterdir(), key=lambda each: each.name):
-        if each.name.endswith(".yaml") and each.name != "thresholds.yaml":
+        if each.name.endswith(".yaml") and each.name not in _FOR_THE_CHECKOUT:
             text = each.read_text(encoding="utf-8")
             yield (
                 each.name,
@@ -37,3 +38,10 @@ def alert_files(runbooks: str = RUNBOOKS, dashboards: str = DASHBOARDS) -> Itera
             )
     for page in sorted((folder / "runbooks").iterdir(), key=lambda each: each.name):
         yield f"runbooks/{page.name}", page.read_text(encoding="utf-8")
+
+
+def dashboard_files() -> Iterator[tuple[str, str]]:
+    """Grafana's dashboards as JSON, by their names."""
+    for each in sorted(shipped("dashboards").iterdir(), key=lambda each: each.name):
+        if each.name.endswith(".json"):
+            yield each.name, each.read_text(encoding="utf-8")

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from exporter.clock import EventClock
 from exporter.counters import Sample
-from exporter.pd_evidence import PdEvidence
-from exporter.verdict import QUIET_SECONDS, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
+from exporter.pd_evidence import QUIET_SECONDS, PdEvidence
+from exporter.verdict import IDLE, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
 from parsers.header import Head
 
 
 class Standing:
     """What was last judged; it changes with the line whose evidence changes it."""
 
-    STATE = ("verdict", "since", "failing")
+    STATE = ("verdict", "since", "failing", "unjudged")
 
     def __init__(self) -> None:
         self.verdict = ""
@@ -20,6 +20,8 @@ class Standing:
         """The line that brought the verdict."""
         self.failing: dict[str, Head] = {}
         """By check, the line since which it fails without a break."""
+        self.unjudged: Head | None = None
+        """The last line that changed the evidence, until the second of the log in which it is has passed."""
 
     def take(self, judgement: Judgement, head: Head) -> None:
         """The judgement behind a line."""
@@ -32,11 +34,9 @@ class Standing:
         since = self.since
         if since is None or (at := clock.epoch(since)) is None:
             return None
-        if verdict == self.verdict:
-            return at
-        if verdict == "idle" and evidence.quiet_since is not None and since.time is not None:
-            return at + evidence.quiet_since - since.time + QUIET_SECONDS
-        return None
+        if verdict == IDLE and evidence.quiet_from is not None and since.time is not None:
+            return at + evidence.quiet_from - since.time + QUIET_SECONDS
+        return at if verdict == self.verdict else None
 
     def samples(self, evidence: PdEvidence, settings: PdSettings, clock: EventClock, log_now: float | None) -> Iterator[Sample]:
         """Role, verdict and checks at this time of the log's clock, and since when."""

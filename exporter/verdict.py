@@ -18,6 +18,7 @@ CHECKS = (
 )
 STATUSES = ("pass", "fail", "unknown")
 NOT_DISAGGREGATED = "not_disaggregated"
+IDLE = "idle"
 VERDICTS = (
     NOT_DISAGGREGATED,
     "not_judged",
@@ -27,12 +28,13 @@ VERDICTS = (
     "transport_failing",
     "router_bypass",
     "partial",
-    "idle",
+    IDLE,
     "proven",
     "unproven",
 )
+SAY_LITTLE = frozenset({"", NOT_DISAGGREGATED, "not_judged", IDLE, "unproven"})
+"""Verdicts between which a change is no news."""
 
-QUIET_SECONDS = 300.0
 LEAST_FAILED_REQUESTS = 2
 LEAST_FAILED_SHARE = 0.05
 LEAST_LOCAL_SHARE = 0.2
@@ -122,7 +124,11 @@ def _checks(evidence: PdEvidence, settings: PdSettings, window: list[Period]) ->
     checks["kv_in_time"] = _in_time(window, transfers, settings)
     if transfers > 0:
         checks["transfers_growing"] = "pass"
-    elif any(period.empty for period in window) or checks["local_prefill_low"] == "fail" or _served_without_transfer(settings, window):
+    elif (
+        any(period.empty for period in window)
+        or checks["local_prefill_low"] == "fail"
+        or _served_without_transfer(evidence, settings, window)
+    ):
         checks["transfers_growing"] = "fail"
     if any(_recomputed(period, settings) for period in window) or _computed_instead(window, settings, checks):
         checks["no_recompute"] = "fail"
@@ -145,8 +151,11 @@ def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Peri
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
     if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    whole = _per_request(window) > settings.block_tokens or _engine_without_transfers(settings, window)
-    return "fail" if whole or _uncounted(evidence, settings, window) else "pass"
+    whole = _per_request(settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
+    if whole or _uncounted(evidence, settings, window):
+        return "fail"
+    told = all(period.told for period in window if period.served)
+    return "unknown" if not told and _unexplained(evidence, settings, window) else "pass"
 
 
 def _uncounted(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
@@ -182,34 +191,49 @@ def _engine_without_transfers(settings: PdSettings, window: list[Period]) -> boo
     return any(not moved and tokens > settings.block_tokens * max(1.0, share * running) for tokens, moved, running in engines.values())
 
 
-def _whole_prompts_of_unknown_version(settings: PdSettings, window: list[Period]) -> bool:
-    """Whether prompts look whole where no line tells if they were computed here: of an older engine they may have been transferred."""
-    return settings.version is None and _per_request(window) > settings.block_tokens
+def _unexplained(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
+    """Whether more prompt tokens were computed than last blocks of requests whose KV came: others may have come without.
+
+    Of an unknown version they may have been transferred.
+    """
+    if evidence.witnessed.checks.get("local_prefill_low") == "pass" or (settings.version or _LOCAL_PROMPTS_SINCE) < _LOCAL_PROMPTS_SINCE:
+        return False
+    tokens = sum(period.prompt_tokens for period in window if period.served)
+    return tokens > settings.block_tokens * max(1.0, _fetched(settings, window))
 
 
-def _per_request(window: list[Period]) -> float:
+def _fetched(settings: PdSettings, window: list[Period]) -> float:
+    """Requests whose KV came: each rank has at least one transfer of each."""
+    return sum(period.transfers for period in window) / settings.ranks
+
+
+def _per_request(settings: PdSettings, window: list[Period]) -> float:
     """Prompt tokens of a request."""
     served = [period for period in window if period.served]
-    return sum(period.prompt_tokens for period in served) / max(1.0, sum(period.requests for period in served))
+    requests = max(1.0, _fetched(settings, window), sum(period.requests for period in served))
+    return sum(period.prompt_tokens for period in served) / requests
 
 
-def _served_without_transfer(settings: PdSettings, window: list[Period]) -> bool:
+def _served_without_transfer(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
     """Whether requests were answered throughout a window without any transfer, by an engine that would have told of them."""
     served = [period for period in window if period.served]
     tells = settings.version is not None and settings.version >= _TRANSFERS_TOLD_SINCE
-    return tells and len(served) == WINDOW and all(period.answered for period in served)
+    whole_window = tells and len(served) == WINDOW
+    return whole_window and (all(period.answered for period in served) or _unexplained(evidence, settings, window))
 
 
 def _transfer_failure(window: list[Period], transfers: float, settings: PdSettings, *, tried: bool) -> str:
-    failures, limits = sum(period.failed(settings.ranks) for period in window), settings.limits
+    failures = sum(period.failed(settings.ranks) for period in window)
     if not failures:
         return "pass" if tried and not any(period.setups for period in window) else "unknown"
     succeeded = transfers + sum(period.received for period in window)
-    failed = sum(period.attempts_failed for period in window)
-    share = failed / (succeeded + failed)
-    if succeeded == 0 or (failures >= limits.requests and share >= limits.share):
-        return "fail"
-    return "unknown"
+    return failure_status(settings.limits, failures, sum(period.attempts_failed for period in window), succeeded)
+
+
+def failure_status(limits: FailureLimits, requests: float, attempts: float, succeeded: float) -> str:
+    """The check's where `requests` failed in so many attempts beside those that succeeded: one is no proof of a fault unless it is all."""
+    many = requests >= limits.requests and attempts >= limits.share * (attempts + succeeded)
+    return "fail" if many or not succeeded else "unknown"
 
 
 def _in_time(window: list[Period], transfers: float, settings: PdSettings) -> str:
@@ -255,19 +279,19 @@ def _verdict(
     if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
-    transfers = evidence.witnessed.transfers > 0 or any(period.transfers for period in window)
+    idle = evidence.is_idle(now)
+    unheard = idle and evidence.witnessed.works  # the log of an engine that works broke off: what came by it may come no more
+    transfers = evidence.witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
     failures = evidence.witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
-    quiet = now is not None and evidence.quiet_since is not None and now - evidence.quiet_since >= QUIET_SECONDS
-    expected = settings.expect_all or checks["pair_selected"] == "pass"
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),
         ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
         ("transport_failing", "no_transfer_failure" in failed),
-        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and expected),
+        ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
-        ("idle", quiet),
-        ("unproven", _whole_prompts_of_unknown_version(settings, window)),
+        ("unproven" if unheard else IDLE, idle),
+        ("unproven", _unexplained(evidence, settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),
     )  # fmt: skip
     return next((verdict for verdict, holds in rows if holds), "unproven")

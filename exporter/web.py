@@ -43,11 +43,18 @@ def make_app(
     `reload` reads the configuration again and says why it could not, None when it may not be asked to; `healthy` whether the
     logs are still read; `look` gives what a view makes of the sources.
     """
-    app = FastAPI(title="inferlog", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="inferlog",
+        version=VERSION,
+        openapi_url="/api/openapi.json",
+        docs_url="/api/docs",
+        swagger_ui_oauth2_redirect_url=None,
+        redoc_url=None,
+    )
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
 
-    @app.api_route(telemetry_path, methods=["GET", "HEAD"])
+    @app.api_route(telemetry_path, methods=["GET", "HEAD"], include_in_schema=False)
     def metrics(accept: Annotated[str, Header()] = "", name: Annotated[list[str] | None, Query(alias="name[]")] = None) -> Response:
         if not ready():
             return _reading()
@@ -58,15 +65,15 @@ def make_app(
             return PlainTextResponse("ending\n", status_code=503)
         return Response(body, media_type=None, headers={"Content-Type": content_type})
 
-    @app.api_route("/-/healthy", methods=["GET", "HEAD"])
+    @app.api_route("/-/healthy", methods=["GET", "HEAD"], include_in_schema=False)
     async def is_healthy() -> Response:
         return PlainTextResponse("inferlog is healthy\n") if healthy() else PlainTextResponse("a thread has ended\n", 500)
 
-    @app.api_route("/-/ready", methods=["GET", "HEAD"])
+    @app.api_route("/-/ready", methods=["GET", "HEAD"], include_in_schema=False)
     async def is_ready() -> Response:
         return PlainTextResponse("inferlog is ready\n") if ready() else _reading()
 
-    @app.post("/-/reload")
+    @app.post("/-/reload", include_in_schema=False)
     def reload_configuration() -> Response:
         if reload is None:
             return PlainTextResponse("not allowed: start with --web.enable-lifecycle, or send SIGHUP\n", 403)
@@ -75,7 +82,7 @@ def make_app(
             f"configuration not reloaded: {reason}\n" if reason else "configuration reloaded\n", 500 if reason else 200
         )
 
-    @app.api_route("/runbooks/{alert}", methods=["GET", "HEAD"])
+    @app.api_route("/runbooks/{alert}", methods=["GET", "HEAD"], include_in_schema=False)
     def runbook_of(alert: str) -> Response:
         text = runbook(alert)
         return PlainTextResponse("no such alert\n", 404) if text is None else PlainTextResponse(text)

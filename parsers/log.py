@@ -55,6 +55,9 @@ class Log:
     def _new_stream(self) -> LogStream:
         return LogStream(self._framing, *self._written)
 
+    def _new_run(self) -> "Run":
+        return Run()
+
     @property
     def known_streams(self) -> defaultdict[str, LogStream]:
         """Those that outlive the process: what stands in the place of a container's name may be a word of a user's."""
@@ -140,7 +143,7 @@ class Log:
     def _read_wrapped(self, lines: list[str]) -> tuple[list[Found], int]:
         """The events of lines, and how many of them were wrapped."""
         found: list[Found] = []
-        runs: defaultdict[str, _Run] = defaultdict(_Run)
+        runs: defaultdict[str, Run] = defaultdict(self._new_run)
         bare, unwrap, unwrapped = self._bare, self._framing.unwrap, 0
         for line in lines:
             framed = unwrap(line)
@@ -154,7 +157,7 @@ class Log:
                 runs["" if container and bare.is_bare else container].add(text, time)
         return found + self._read_runs(runs), unwrapped
 
-    def _read_runs(self, runs: dict[str, "_Run"]) -> list[Found]:
+    def _read_runs(self, runs: dict[str, "Run"]) -> list[Found]:
         found: list[Found] = []
         for container, run in runs.items():
             found += self._read_lines(container, run.lines, run.times, returns=run.returns)
@@ -176,7 +179,7 @@ class Log:
                 head.container = container
         others, stream.of_others = stream.of_others, []
         for text, time, name in others:
-            run = _Run()
+            run = self._new_run()
             run.add(text or "", time)
             found += self._read_lines(name, run.lines, run.times, returns=run.returns)
         return found
@@ -192,7 +195,7 @@ class Log:
         return True
 
 
-class _Run:
+class Run:
     """Lines of one container that follow each other, without their wrapping."""
 
     __slots__ = ("lines", "returns", "times")

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +17,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def tool(name: str, package: str) -> str:
     """The path of a program; where it is missing, CI fails and others skip."""
-    found = shutil.which(name)
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if not found:
         if os.environ.get("CI"):
             pytest.fail(f"{name} is not installed, and CI needs it")
         pytest.skip(f"{name} is not installed (Debian: apt-get install {package})")
     return found
+
+
+def parsed_arguments(command: str, *arguments: str) -> dict[str, Any]:
+    """What the real command line makes of them; raises click.UsageError."""
+    from exporter.cli import main
+
+    # With the parent that it has in life: click keeps the help option that it makes first.
+    parent = main.context_class(main, info_name="inferlog", **main.context_settings)
+    return main.commands[command].make_context(command, list(arguments), parent=parent).params
 
 
 @pytest.fixture(scope="session")

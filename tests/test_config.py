@@ -383,6 +383,11 @@ class TestFromFlags:
             ),
             ({"logs": ["a"], "source_defaults": {"pd_rol": "x"}}, "--pd-rol: unknown key; did you mean 'pd_role'?"),
             ({"logs": [], "source_defaults": {"pd_role": "both"}}, "--pd-role: needs --log"),
+            ({"logs": [], "source_defaults": {"labels": {"pd_group": "a"}}}, "--label: needs --log"),
+            (
+                {"logs": ["a"], "source_defaults": {"labels": {"source": "a"}}},
+                "--label source: this label name belongs to inferlog or Prometheus",
+            ),
             ({"logs": ["a", "b"], "source_defaults": {"name": "x"}}, "--name: needs exactly one --log"),
             ({"logs": ["a", "b"], "source_defaults": {"engine_metrics_url": "http://h/"}}, "--engine-metrics-url: needs exactly one --log"),
             (

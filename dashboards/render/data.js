@@ -3,7 +3,7 @@ import { FieldType, getDisplayProcessor, standardTransformers, standardTransform
 import { lastValueFrom } from 'rxjs';
 
 const STEP = 5;
-const VALUES = { __rate_interval: '20s', namespace: '.*', pod: '.*', source: '.*', runtime: '.*', job: '.+', instance: '.+' };
+const VALUES = { __rate_interval: '20s', __range: '10m', namespace: '.*', pod: '.*', source: '.*', runtime: '.*', job: '.+', instance: '.+' };
 
 standardTransformersRegistry.setInit(() =>
   [standardTransformers.mergeTransformer, standardTransformers.organizeFieldsTransformer].map((transformation) => ({

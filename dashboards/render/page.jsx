@@ -11,6 +11,30 @@ const CELL = { width: WIDTH / 24, height: 38 };
 const HEAD = 44;
 const theme = createTheme({ colors: { mode: 'dark' } });
 
+/** What stands in for the list of alerts: those that fired in the time of the picture, a row each. */
+const ALERTS = {
+  targets: ['critical', 'warning', 'info'].map((severity, rank) => ({
+    refId: severity,
+    expr: `max by (alertname, source) (ALERTS{alertname=~"Inferlog.+", alertstate="firing", severity="${severity}"}) * ${rank}`,
+    legendFormat: '{{source}} {{alertname}}',
+  })),
+  mappings: [{ options: { 0: { text: 'page', color: 'red' }, 1: { text: 'ticket', color: 'orange' }, 2: { text: 'info', color: 'blue' } } }],
+};
+
+function withAlerts(panel) {
+  if (panel.type !== 'alertlist') {
+    return panel;
+  }
+  const { defaults, overrides } = panel.fieldConfig;
+  return { ...panel, type: 'state-timeline', targets: ALERTS.targets, fieldConfig: { defaults: { ...defaults, mappings: ALERTS.mappings }, overrides } };
+}
+
+async function load(panel, window) {
+  const all = await series(panel, window);
+  const frame = panel.type === 'table' && all.length ? await table(panel, all) : undefined;
+  return { all: all.map((each) => ({ ...each, name: each.name.replace(' Inferlog', ' ') })), frame };
+}
+
 function Drawing({ panel, all, frame, window, width, height }) {
   const { defaults } = panel.fieldConfig;
   if (panel.type === 'timeseries') {
@@ -25,7 +49,8 @@ function Drawing({ panel, all, frame, window, width, height }) {
   }
   if (panel.type === 'table') {
     frame.fields.forEach((each, index) => {
-      const own = each.type === 'string' ? Object.fromEntries(panel.fieldConfig.overrides.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value]))) : {};
+      const overrides = panel.fieldConfig.overrides.filter(({ matcher }) => matcher.options === each.type);
+      const own = Object.fromEntries(overrides.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value])));
       Object.assign(each, field(theme, { ...defaults, ...own }, each.config.displayName ?? each.name, each.values, index, each.type));
     });
     return <Table data={frame} width={width} height={height} />;
@@ -59,11 +84,7 @@ class Guard extends Component {
 function Panel({ panel, window, onDrawn }) {
   const [data, setData] = useState();
   useEffect(() => {
-    const load = async () => {
-      const all = panel.targets ? await series(panel, window) : [];
-      return { all, frame: panel.type === 'table' && all.length ? await table(panel, all) : undefined };
-    };
-    load().then(setData, (error) => setData({ all: [], error }));
+    load(panel, window).then(setData, (error) => setData({ all: [], error }));
   }, []);
   useEffect(() => {
     data && onDrawn();
@@ -90,7 +111,7 @@ function Panel({ panel, window, onDrawn }) {
 }
 
 function Board({ board, span }) {
-  const panels = board.panels.filter((each) => each.type !== 'row');
+  const panels = board.panels.map(withAlerts).filter((each) => each.type !== 'row');
   const [drawn, setDrawn] = useState(0);
   useEffect(() => {
     drawn === panels.length && setTimeout(() => (document.title = 'READY'), 800);
@@ -102,7 +123,7 @@ function Board({ board, span }) {
       <div style={{ padding: '10px 12px', fontSize: 18 }}>
         {board.title} <span style={{ fontSize: 12, color: '#9a9aa5' }}>{board.description} (Drawn by Grafana's components; state timelines and the alert list are stand-ins.)</span>
       </div>
-      {board.panels.map((panel) =>
+      {board.panels.map(withAlerts).map((panel) =>
         panel.type === 'row' ? (
           <div key={panel.id} style={{ position: 'absolute', left: 12, top: panel.gridPos.y * CELL.height + HEAD + 10, fontSize: 16 }}>{panel.title}</div>
         ) : (

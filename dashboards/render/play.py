@@ -14,6 +14,7 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
+from alerts.generate import files
 from exporter.replay import replay_log
 from tests.dashboards.plays import Play, saved
 from tests.dashboards.stage import Stage, serve
@@ -34,7 +35,7 @@ PLAYS = {
 def play(folder: Path) -> None:
     """Each log in the rhythm of its own times, from now on."""
     quiet = {name: Play([], [], each.settings) for name, each in PLAYS.items()}
-    stage = Stage(folder, quiet, scrape=f"{SCRAPE_SECONDS}s", alone=True)
+    stage = Stage(folder, quiet, scrape=f"{SCRAPE_SECONDS}s", alone=True, rules=files())
     try:
         begin = stage.now(scrapes=LEAD_SECONDS // SCRAPE_SECONDS)
         threads = [threading.Thread(target=_write, args=(stage, name, each)) for name, each in PLAYS.items()]

@@ -2,7 +2,7 @@
 export function Timeline({ panel, all, window, width, height }) {
   const options = panel.fieldConfig.defaults.mappings[0].options;
   const longest = Math.max(...all.map(({ name }) => name.length));
-  const left = Math.min(longest * 7 + 14, width * 0.55);
+  const left = Math.min(longest * 7 + 14, width * 0.62);
   const across = width - left - 8;
   const tall = Math.min(34, (height - 42) / all.length);
   const seen = [...new Set(all.flatMap(({ points }) => [...points.values()]))].sort((a, b) => a - b).map((value) => options[String(value)]);

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from exporter.clock import EventClock
 from exporter.counters import Counters, Sample
 from exporter.evidence.engine_metrics import EngineReading
-from exporter.evidence.engine_window import EngineWindow, Interval, engine_checks, local_ratio
+from exporter.evidence.engine_window import EngineWindow, Interval, engine_checks, failures, local_ratio
 from exporter.evidence.rdma import RdmaReading
 from exporter.evidence.rdma_window import RdmaWindow
 from exporter.evidence.sightings import CacheSighting, CompilerBurst, Sighting
@@ -16,17 +15,10 @@ from exporter.evidence.witnessed import Witnessed
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
 from exporter.pd_evidence import PdEvidence
+from exporter.verdict import PdSettings
 from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 
 Finding = EngineReading | RdmaReading | Sighting
-
-
-class Thresholds(NamedTuple):
-    """From where on the verdict calls it a failure."""
-
-    block_tokens: float
-    least_failed: float
-    least_share: float
 
 
 class EngineWitnesses:
@@ -53,7 +45,7 @@ class EngineWitnesses:
             self.rdma.take(found)
         elif isinstance(found, EngineReading):
             since = self.metrics.take(found, counts_preemptions=counts_preemptions)
-            evidence.engine_metrics(transfers=since.get("transfers", 0.0), failures=since.get("failed", 0.0))
+            evidence.engine_metrics(transfers=since.get("transfers", 0.0), failures=failures(since))
 
     def are_of_a_stall(self, last: EngineReading) -> bool:
         """Whether the engine's figures, of which these came last, are those of one that should work and does not."""
@@ -69,23 +61,24 @@ class EngineWitnesses:
             kernel = found.kernel if isinstance(found, CacheSighting) else ""
             jit.incidents.compiled(backend, "compile", kernel, phase, Head(NOBODY, UNKNOWN_LEVEL, at + clock.zone))
 
-    def witnessed(self, now: float | None, log_now: float | None, transports: list[str], limits: Thresholds) -> Witnessed:
+    def witnessed(self, now: float | None, log_now: float | None, transports: list[str], settings: PdSettings) -> Witnessed:
         """What holds at this moment; nothing for a saved log, which has no clock and no other witness."""
         if now is None:
             return Witnessed()
         told = self.metrics.window(now)
-        found = self._of_figures(told, limits)
-        return replace(found, checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)})
+        found = self._of_figures(told, settings)
+        return replace(
+            found, works=self.metrics.works(now), checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)}
+        )
 
-    def recalled(self, limits: Thresholds) -> Witnessed | None:
+    def recalled(self, settings: PdSettings) -> Witnessed | None:
         """What held before a restart of ours and still stands; None when there is nothing such."""
         told = self.metrics.recalled
-        return self._of_figures(told, limits) if told else None
+        return self._of_figures(told, settings) if told else None
 
     @staticmethod
-    def _of_figures(told: Interval, limits: Thresholds) -> Witnessed:
-        checks = engine_checks(told, block_tokens=limits.block_tokens, least_failed=limits.least_failed, least_share=limits.least_share)
-        return Witnessed(checks, told.get("transfers", 0.0), told.get("failed", 0.0), local_ratio(told))
+    def _of_figures(told: Interval, settings: PdSettings) -> Witnessed:
+        return Witnessed(engine_checks(told, settings), told.get("transfers", 0.0), failures(told), local_ratio(told))
 
     def last_compiles(self, told: dict[tuple[str, str], float]) -> Iterator[Sample]:
         """When the last compile was, by the log or by another witness."""

@@ -14,8 +14,8 @@ _SUMMED = {
     # SGLang, of whose transfers only those that failed are counted on the decode side
     "sglang:time_to_first_token_seconds_count": "requests",
     "sglang:generation_tokens_total": "generated",
-    "sglang:num_bootstrap_failed_reqs_total": "failed",
-    "sglang:num_transfer_failed_reqs_total": "failed",
+    "sglang:num_bootstrap_failed_reqs_total": "failed_requests",
+    "sglang:num_transfer_failed_reqs_total": "failed_requests",
 }
 _SOURCES = {"local_compute": "local", "local_cache_hit": "cached", "external_kv_transfer": "external"}
 _BY_SOURCE = "vllm:prompt_tokens_by_source_total"

@@ -1,10 +1,13 @@
 """What an engine's own figures prove: the last two intervals between readings in which it served requests."""
 
+import math
 from collections import deque
 
 from exporter.counters import Counters
 from exporter.evidence.engine_metrics import POLL_SECONDS, EngineReading
 from exporter.evidence.engine_text import EngineFigures
+from exporter.pd_evidence import QUIET_SECONDS
+from exporter.verdict import PdSettings, failure_status
 
 WINDOW = 2
 """Intervals with requests that count, as of the log's."""
@@ -12,7 +15,7 @@ WINDOW = 2
 STALE_SECONDS = 3 * POLL_SECONDS + 5
 """Figures that are older than this prove nothing any more."""
 
-_FLOW = ("requests", "generated", "transfers", "failed", "local", "cached", "external")
+_FLOW = ("requests", "generated", "transfers", "failed", "failed_requests", "local", "cached", "external")
 
 STALL_SECONDS = 120.0
 """An engine whose requests run is stalled when nothing of it has moved, or it has not answered, for so long."""
@@ -23,7 +26,7 @@ Interval = dict[str, float]
 class EngineWindow:
     """The engine's counters as evidence. Whatever does not follow from the reading before is a new beginning."""
 
-    STATE = ("_preempted", "_started", "_told")
+    STATE = ("_preempted", "_started", "_told", "_worked_at")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -37,6 +40,8 @@ class EngineWindow:
         self._tried = 0
         self._recalled_at: float | None = None
         """When (epoch) what the process of ours before knew was first used: where no reading comes any more, not for long."""
+        self._worked_at: float | None = None
+        """When (epoch) it was last seen to have generated tokens."""
         self.unanswered_since: float | None = None
         """Since when (epoch) the engine takes questions and does not answer them; who is not there, or refuses, does not hang."""
         self.frozen_since: float | None = None
@@ -46,7 +51,7 @@ class EngineWindow:
         """Another engine process begins: the figures of the one before prove nothing about it."""
         self._served.clear()
         self._open, self._told = {}, {}
-        self._last = self.frozen_since = self.unanswered_since = None
+        self._last = self._worked_at = self.frozen_since = self.unanswered_since = None
 
     def take(self, reading: EngineReading, *, counts_preemptions: bool) -> Interval:
         """A reading; what came to pass since the one before, nothing where that cannot be told."""
@@ -74,6 +79,8 @@ class EngineWindow:
         assert before
         self._look_for_frozen(before, reading)
         self._open = {name: self._open.get(name, 0.0) + since[name] for name in since}
+        if since.get("generated", 0.0) > since.get("requests", 0.0):  # a health probe of SGLang's generates one token
+            self._worked_at = reading.at
         if since.get("requests"):
             self._served.append(self._open)
             self._open = {}
@@ -103,6 +110,10 @@ class EngineWindow:
         if since is None or self._last is None or self._last.figures is None or not self._last.figures.gauges.get("running"):
             return False
         return now - since >= STALL_SECONDS and now - (tokens_at or 0.0) >= STALL_SECONDS
+
+    def works(self, now: float) -> bool:
+        """Whether it generated tokens since its log may have fallen silent: a reading comes later than the line of the same tokens."""
+        return self._worked_at is not None and 0 <= now - self._worked_at < QUIET_SECONDS - STALE_SECONDS
 
     @property
     def recalled(self) -> Interval:
@@ -134,23 +145,28 @@ def _since(before: EngineReading | None, reading: EngineReading) -> Interval | N
     return {name: value - old.counters.get(name, 0.0) for name, value in new.counters.items() if name in _FLOW}
 
 
-def engine_checks(told: Interval, *, block_tokens: float, least_failed: float, least_share: float) -> dict[str, str]:
+def failures(told: Interval) -> float:
+    """Attempts that failed."""
+    return told.get("failed", 0.0) + told.get("failed_requests", 0.0)
+
+
+def engine_checks(told: Interval, settings: PdSettings) -> dict[str, str]:
     """The verdict's checks by a window of the engine's figures."""
     requests = told.get("requests", 0.0)
     checks: dict[str, str] = {}
     if requests and "local" in told:
         # Of a prompt that came over it computes the last token, or the last block.
-        checks["local_prefill_low"] = "fail" if told["local"] / requests > block_tokens else "pass"
+        checks["local_prefill_low"] = "fail" if told["local"] / requests > settings.block_tokens else "pass"
     if told.get("transfers"):
         checks["transfers_growing"] = "pass"
     elif "transfers" in told and checks.get("local_prefill_low") == "fail":
         checks["transfers_growing"] = "fail"
     succeeded = told.get("transfers", requests)
-    if told.get("failed"):
-        share = told["failed"] / (told["failed"] + succeeded)
-        many = told["failed"] >= least_failed and share >= least_share
-        checks["no_transfer_failure"] = "fail" if many or not succeeded else "unknown"
-    elif "failed" in told and succeeded:
+    if attempts := failures(told):
+        # Each rank counts its own attempt at a request.
+        failed = told.get("failed_requests", 0.0) + math.ceil(told.get("failed", 0.0) / settings.ranks)
+        checks["no_transfer_failure"] = failure_status(settings.limits, failed, attempts, succeeded)
+    elif succeeded and ("failed" in told or "failed_requests" in told):
         checks["no_transfer_failure"] = "pass"
     return checks
 

@@ -16,6 +16,8 @@ class Witnessed:
     failures: float = 0.0
     local_ratio: float | None = None
     """Share of the prompt tokens that the engine computed itself."""
+    works: bool = False
+    """Whether it generated tokens not long ago."""
 
     def joined(self, log: Mapping[str, str]) -> dict[str, str]:
         """The log's checks with these. Worse counts at once; who says that a check passes does not overrule a failure."""

@@ -2,10 +2,12 @@
 
 import time
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from exporter.pages import timeline as lanes
 from exporter.version import VERSION
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -13,7 +15,21 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 def status_page(engines: list[dict[str, Any]], *, reading: bool, telemetry_path: str) -> str:
     """Engines as `exporter.status.page` tells of them."""
-    return _template().render(engines=engines, reading=reading, telemetry_path=telemetry_path, version=VERSION)
+    return _template().render(
+        engines=engines,
+        reading=reading,
+        telemetry_path=telemetry_path,
+        version=VERSION,
+        now=time.time(),
+        timeline=lanes.timeline,
+        size=lanes,
+    )
+
+
+@cache
+def status_script() -> str:
+    """What brings the page up to date; the page says the same without it, and is loaded again then."""
+    return (resources.files("exporter") / "pages" / "status.js").read_text(encoding="utf-8")
 
 
 @cache
@@ -21,7 +37,7 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("exporter", "pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"span": span, "moment": moment, "number": number}
+    environment.filters |= {"span": span, "moment": moment, "number": number, "words": lanes.words}
     return environment.get_template("status.html")
 
 

@@ -4,6 +4,7 @@ A file of `cases/` has cases by alert, each with
 
     fires       a list of incidents: `series`, `at` (the first minute that it fires), `labels` besides those of an engine's series (or `only`: all
                 of them), `gap` (false: it need not survive a restart of the exporter while it fires); what an engineer then reads is in `descriptions.yaml`
+                `open` is that minute where ranges leave out their beginning, if it is another one
     quiet       a list of near misses: `why`, `series`
 
 Values are `V*N` (N minutes), `A..B*N` (N minutes of even steps, both ends included) and `_*N` (no series), separated by blanks; the last one stays. Series are
@@ -93,6 +94,12 @@ def series(text: str, values: str) -> Series:
 def case_series(case: Mapping[str, Any]) -> list[Series]:
     """All input series of a case."""
     return [series(text, values) for text, values in case["series"].items()]
+
+
+def fired_labels(rule: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of an incident's alert, without its name."""
+    common = {name: value for name, value in case_series(case)[0].labels.items() if name in TARGET | ENGINE}
+    return {**case.get("only", common | case.get("labels", {})), **rule["labels"]}
 
 
 def cases() -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Every alert fires at its minute and not at its near miss, whatever happens to the exporter meanwhile."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import yaml
 
 from alerts.generate import groups, values
-from tests.alerts.promtool import DESCRIPTIONS, ENGINE, TARGET, Series, case_series, cases, fired_descriptions, run_tests
+from tests.alerts.promtool import DESCRIPTIONS, Series, case_series, cases, fired_descriptions, fired_labels, run_tests
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(300)]
 
@@ -32,14 +33,13 @@ def is_event(alert: str) -> bool:
 
 def expected(alert: str, case: dict[str, Any], description: str) -> dict[str, Any]:
     """The alert of an incident as Alertmanager gets it."""
-    rule, first = RULES[alert], case_series(case)[0]
-    common = {name: value for name, value in first.labels.items() if name in TARGET | ENGINE}
-    labels = case.get("only", common | case.get("labels", {}))
+    rule = RULES[alert]
+    labels = fired_labels(rule, case)
     url = rule["annotations"]["dashboard_url"]
     for name in ("namespace", "pod"):
         url = url.replace(f"{{{{ $labels.{name} }}}}", labels.get(name, ""))
     return {
-        "exp_labels": labels | rule["labels"],
+        "exp_labels": labels,
         "exp_annotations": rule["annotations"] | {"description": description, "dashboard_url": url},
     }
 
@@ -59,6 +59,12 @@ def with_gap(series: list[Series], minute: int) -> list[Series]:
     return [each.with_values([*each.values[:minute], None, None, None, *each.values[minute + 3 :]]) for each in series]
 
 
+def first(case: dict[str, Any], promtool: str) -> int:
+    """The first minute that it fires: from Prometheus 3 on a range leaves out its beginning, and is full a scrape earlier."""
+    told = subprocess.run([promtool, "--version"], check=True, capture_output=True, text=True, timeout=60)
+    return int(case["at"] if " version 2." in told.stdout + told.stderr else case.get("open", case["at"]))
+
+
 @each_group
 def test_it_fires_at_its_minute(group: str, promtool: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Not a minute earlier, with these labels and annotations; `make goldens` writes what an engineer reads of each incident anew."""
@@ -69,7 +75,9 @@ def test_it_fires_at_its_minute(group: str, promtool: str, tmp_path: Path, pytes
             words[alert] = fired_descriptions(run_tests(promtool, tmp_path, unexpected, only=group))
         DESCRIPTIONS.write_text(yaml.safe_dump(words, width=160), encoding="utf-8")
     tests = [
-        promtool_test(alert, case_series(case), [(case["at"] - 1, alert, []), (case["at"], alert, [expected(alert, case, description)])])
+        promtool_test(
+            alert, case_series(case), [(first(case, promtool) - 1, alert, []), (case["at"], alert, [expected(alert, case, description)])]
+        )
         for alert in GROUPS[group]
         for case, description in zip(CASES[alert]["fires"], words[alert], strict=True)
     ]
@@ -130,5 +138,8 @@ def test_it_outlives_a_restart_of_the_exporter(group: str, promtool: str, tmp_pa
 
 
 def test_every_alert_has_cases() -> None:
-    """And every case an alert."""
+    """One that fires and a near miss at least, and every case an alert."""
     assert RULES.keys() == CASES.keys()
+    for alert, each in CASES.items():
+        assert each["fires"], alert
+        assert each["quiet"], alert

@@ -1,18 +1,13 @@
 """The whole chain with real programs: a line in a log, `inferlog run`, Prometheus, Alertmanager, and whoever is woken."""
 
-import json
-import subprocess
-import threading
-import urllib.request
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from alerts.generate import HERE, files, values
+from alerts.generate import files, values
+from tests.alerts.servers import Alertmanager, Pager, Start, is_ready
 from tests.conftest import DATA, tool
 from tests.exporter.conftest import Running, free_port, wait_for
 
@@ -20,90 +15,10 @@ pytestmark = [pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(240)
 
 DSPARK = DATA.parent.parent / "exporter" / "demo_logs" / "dspark.log"
 COMPILE = "TileLang JIT compilation during inference"
+DEATH = "(EngineCore pid=318) ERROR 07-14 03:14:43 [core.py:1586] EngineCore encountered a fatal error.\n"
 PERIOD = "1s"
 WINDOW = "15s"
 """How long an event is one, in place of ten minutes."""
-
-
-class Pager:
-    """Takes what Alertmanager sends."""
-
-    def __init__(self) -> None:
-        self.notifications: list[tuple[str, dict[str, Any]]] = []
-        pager = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                pager.notifications += [(self.path, alert) for alert in body["alerts"]]
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self.server.server_address[1])
-
-    def got(self, name: str, status: str, path: str = "/page") -> list[dict[str, Any]]:
-        """What came of an alert."""
-        return [
-            alert for at, alert in self.notifications if at == path and alert["labels"]["alertname"] == name and alert["status"] == status
-        ]
-
-    def end(self) -> None:
-        """Stop listening."""
-        self.server.shutdown()
-        self.thread.join(10)
-        self.server.server_close()
-
-
-@pytest.fixture
-def pager() -> Iterator[Pager]:
-    """A webhook."""
-    found = Pager()
-    yield found
-    found.end()
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Start programs, and end them."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(*command: str) -> None:
-        with (tmp_path / f"{Path(command[0]).name}.log").open("wb") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log))
-
-    yield begin
-    for each in started:
-        each.terminate()
-        each.wait(20)
-
-
-def is_ready(port: int) -> bool:
-    """Whether a program answers."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"http://127.0.0.1:{port}/-/ready", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def alertmanager_config(pager: Pager) -> dict[str, Any]:
-    """The snippet that is shipped, less patient, with the pager in the place of its receivers."""
-    config: dict[str, Any] = yaml.safe_load((HERE / "alertmanager.yaml").read_text(encoding="utf-8"))
-    config["route"] |= {"group_wait": "0s", "group_interval": "1s"}
-    for receiver in config["receivers"]:
-        for hook in receiver.get("webhook_configs", []):
-            hook["url"] = hook["url"].replace("127.0.0.1:9099", f"127.0.0.1:{pager.port}")
-    return config
 
 
 def prometheus_config(folder: Path, exporter: int, alertmanager: int) -> Path:
@@ -127,36 +42,49 @@ def prometheus_config(folder: Path, exporter: int, alertmanager: int) -> Path:
     return path
 
 
-def test_a_compile_wakes_someone_and_lets_them_sleep_again(
-    run: Callable[..., Running], start: Callable[..., None], pager: Pager, tmp_path: Path
-) -> None:
-    """Nothing of the start-up pages; the compile of the incident does, with all that an engineer needs, and resolves when it is over."""
-    programs = [
-        tool(name, package) for name, package in (("prometheus", "prometheus"), ("prometheus-alertmanager", "prometheus-alertmanager"))
-    ]
+def start_prometheus(start: Start, config: Path) -> int:
+    """Its port."""
+    port = free_port()
+    start(
+        tool("prometheus", "prometheus"), f"--config.file={config}", f"--storage.tsdb.path={config.parent / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    )  # fmt: skip
+    return port
+
+
+def chain(daemon: Running, start: Start, pager: Pager, folder: Path) -> Alertmanager:
+    """All that stands between the daemon and the pager."""
+    alertmanager = Alertmanager(start, folder, pager)
+    prometheus = start_prometheus(start, prometheus_config(folder, daemon.port, alertmanager.port))
+    wait_for(lambda: is_ready(alertmanager.port) and is_ready(prometheus), "the servers", 60)
+    return alertmanager
+
+
+def before_the_incident(log: Path) -> list[str]:
+    """Write what an engine says until it compiles, and return the lines of the compile."""
     lines = DSPARK.read_text(encoding="utf-8").splitlines(keepends=True)
     incident = next(number for number, line in enumerate(lines) if COMPILE in line)
-    log = tmp_path / "dspark.log"
     log.write_text("".join(lines[:incident]), encoding="utf-8")
-    daemon = run("--log", str(log), "--warmup-grace", "immediate").wait_ready()
+    return lines[incident : incident + 3]
 
-    prometheus, alertmanager = free_port(), free_port()
-    (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(alertmanager_config(pager)), encoding="utf-8")
-    start(
-        programs[1], f"--config.file={tmp_path / 'alertmanager.yml'}", f"--storage.path={tmp_path / 'am'}",
-        f"--web.listen-address=127.0.0.1:{alertmanager}", "--cluster.listen-address=",
-    )  # fmt: skip
-    start(
-        programs[0], f"--config.file={prometheus_config(tmp_path, daemon.port, alertmanager)}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{prometheus}",
-    )  # fmt: skip
-    wait_for(lambda: is_ready(alertmanager) and is_ready(prometheus), "the servers", 60)
+
+def append(log: Path, lines: list[str]) -> None:
+    """As the engine writes."""
+    with log.open("a", encoding="utf-8") as writer:
+        writer.writelines(lines)
+
+
+def test_a_compile_wakes_someone_and_lets_them_sleep_again(run: Callable[..., Running], start: Start, pager: Pager, tmp_path: Path) -> None:
+    """Nothing of the start-up pages; the compile of the incident does, with all that an engineer needs, and resolves when it is over."""
+    log = tmp_path / "dspark.log"
+    incident = before_the_incident(log)
+    daemon = run("--log", str(log), "--warmup-grace", "immediate").wait_ready()
+    chain(daemon, start, pager, tmp_path)
     # A ticket about a setting that the start-up told says that scrapes, rules and routes work.
     wait_for(lambda: pager.got("InferlogFP8ScalesMissing", "firing", "/ticket"), "the first ticket", 60)
     assert not [alert for path, alert in pager.notifications if path == "/page"]
 
-    with log.open("a", encoding="utf-8") as writer:
-        writer.writelines(lines[incident : incident + 3])
+    append(log, incident)
     (page, *_) = wait_for(lambda: pager.got("InferlogJitAfterReady", "firing"), "the page", 30)
     assert page["labels"].items() >= {"severity": "critical", "backend": "tilelang", "pod": "dspark-0", "namespace": "llm"}.items()
     assert "1 tilelang kernel(s)" in page["annotations"]["description"]
@@ -164,3 +92,27 @@ def test_a_compile_wakes_someone_and_lets_them_sleep_again(
 
     wait_for(lambda: pager.got("InferlogJitAfterReady", "resolved"), "the end of the page", 120)
     assert {alert["labels"]["alertname"] for path, alert in pager.notifications if path == "/page"} == {"InferlogJitAfterReady"}
+
+
+def test_a_death_silences_the_rest_of_its_pod(run: Callable[..., Running], start: Start, pager: Pager, tmp_path: Path) -> None:
+    """The engine that dies is paged; what it had to say besides is held back, and another engine's tickets are not."""
+    logs = [tmp_path / "dspark.log", tmp_path / "other.log"]
+    incident, _ = (before_the_incident(log) for log in logs)
+    sources = [{"name": log.stem, "path": str(log), "warmup_grace": "immediate"} for log in logs]
+    (tmp_path / "inferlog.yaml").write_text(yaml.safe_dump({"sources": sources}), encoding="utf-8")
+    alertmanager = chain(run("--config", str(tmp_path / "inferlog.yaml")).wait_ready(), start, pager, tmp_path)
+    wait_for(lambda: len(pager.got("InferlogFP8ScalesMissing", "firing", "/ticket")) >= len(logs), "both tickets", 60)
+
+    append(logs[0], [*incident, DEATH])
+    wait_for(lambda: pager.got("InferlogEngineDead", "firing"), "the page", 30)
+
+    def states() -> dict[tuple[str, str], str]:
+        return {(labels["alertname"], labels.get("source", "")): state for labels, state in alertmanager.alerts()}
+
+    expected = {
+        ("InferlogEngineDead", "dspark"): "active",
+        ("InferlogJitAfterReady", "dspark"): "suppressed",
+        ("InferlogFP8ScalesMissing", "dspark"): "suppressed",
+        ("InferlogFP8ScalesMissing", "other"): "active",
+    }
+    wait_for(lambda: states().items() >= expected.items(), "what is held back", 20)

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parents[2] / "dashboards"
 BOARDS: dict[str, dict[str, Any]] = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 VARIABLES = {
     "$__rate_interval": "20s",
+    "$__range": "1h",
     "$datasource": "prometheus",
     "$namespace": ".*",
     "$pod": ".*",

@@ -9,6 +9,9 @@ from tests.exporter.compiles import begins
 _VLLM = "(EngineCore pid=318) WARNING 07-14 03:20:00 [module.py:1] "
 _SGLANG = "[2026-08-03 08:00:00 TP0] "
 
+EXPLODES = f"{'a' * 60}!"
+"""A line with which a user's pattern never comes to an end."""
+
 TORN = f"{_SGLANG}Decode batch, #running-r"
 
 
@@ -52,5 +55,5 @@ def plays() -> dict[str, Play]:
         "sglang-jit": saved("sglang-0.5.23/rendered-jit-while-serving", mark="Decode batch"),
         "sglang-probes": saved("sglang-0.5.17/rendered-idle-probes"),
         "sglang-pools": saved("sglang-0.5.17/rendered-kv-pools", mark=".*"),
-        "v0": saved("vllm-0.5/field-v0-idle-stats", add=_samples("requests_preempted_total")),
+        "v0": saved("vllm-0.5/field-v0-idle-stats", add=[*_samples("requests_preempted_total"), EXPLODES], patterns={"bomb": "(a|aa)+$"}),
     }

@@ -43,10 +43,12 @@ def ask(address: str, path: str, **parameters: object) -> dict[str, Any]:
 class Stage:
     """Everything that runs. `act` lets the incidents happen.
 
-    When it is `alone` the exporter has logs and nothing else: no pods, no metrics of engines, no RDMA ports.
+    When it is `alone` the exporter has logs and nothing else: no pods, no metrics of engines, no RDMA ports. Prometheus evaluates `rules`, by file.
     """
 
-    def __init__(self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s", alone: bool = False) -> None:
+    def __init__(
+        self, folder: Path, plays: Mapping[str, Play], *, scrape: str = "1s", alone: bool = False, rules: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
         now = datetime.now()  # noqa: DTZ005 - as the logs' own
         self.plays = {name: play.ending(now) for name, play in plays.items()}
@@ -60,8 +62,15 @@ class Stage:
         self.config = folder / "inferlog.yaml"
         self.config.write_text(yaml.safe_dump(self._configuration()), encoding="utf-8")
         self.daemon = Running(folder, free_port(), "--config", str(self.config), "--web.enable-lifecycle")
+        self.others = [] if alone else [self._other()]
         self.prometheus = f"127.0.0.1:{free_port()}"
-        self._server = self._start_prometheus(scrape)
+        self._server = self._start_prometheus(scrape, {name: text for name, text in (rules or {}).items() if name.endswith(".rules.yaml")})
+
+    def _other(self) -> Running:
+        """An inferlog that ends in the incident; it has nothing to tell."""
+        log = self.folder / "other.log"
+        log.touch()
+        return Running(self.folder, free_port(), "--log", str(log))
 
     def path(self, name: str) -> Path:
         """The log of a source."""
@@ -92,14 +101,17 @@ class Stage:
             "sources": [source(name, play.settings) for name, play in self.plays.items()],
         }
 
-    def _start_prometheus(self, scrape: str) -> "subprocess.Popen[bytes]":
-        def job(name: str, address: str, **labels: str) -> dict[str, Any]:
-            return {"job_name": name, "honor_labels": True, "static_configs": [{"targets": [address], "labels": labels}]}
+    def _start_prometheus(self, scrape: str, rules: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        def job(name: str, *addresses: str, **labels: str) -> dict[str, Any]:
+            return {"job_name": name, "honor_labels": True, "static_configs": [{"targets": [*addresses], "labels": labels}]}
 
-        jobs = [job("inferlog", f"127.0.0.1:{self.daemon.port}")]
+        jobs = [job("inferlog", *(f"127.0.0.1:{each.port}" for each in (self.daemon, *self.others)))]
         jobs += [job(f"engine-{name}", engine.address, namespace=NAMESPACE, pod=name) for name, engine in self.engines.items()]
+        for name, text in rules.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        intervals = {"scrape_interval": scrape, "scrape_timeout": scrape}
         config = self.folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump({"global": {"scrape_interval": scrape, "scrape_timeout": scrape}, "scrape_configs": jobs}))
+        config.write_text(yaml.safe_dump({"global": intervals, "rule_files": [*rules], "scrape_configs": jobs}))
         return serve(self.folder, self.prometheus)
 
     def ask(self, path: str, **parameters: object) -> dict[str, Any]:
@@ -112,7 +124,8 @@ class Stage:
 
         def seen() -> tuple[float, float] | None:
             result = self.ask("query", query=up).get("data", {}).get("result")
-            if not result or self.ask("query", query="count(up)")["data"]["result"][0]["value"][1] != str(1 + len(self.engines)):
+            targets = 1 + len(self.others) + len(self.engines)
+            if not result or self.ask("query", query="count(up)")["data"]["result"][0]["value"][1] != str(targets):
                 return None
             return float(result[0]["value"][1]), float(result[0]["value"][0])
 
@@ -131,7 +144,7 @@ class Stage:
         assert self.daemon.get("/-/reload", "POST")[0] == 200
 
     def break_files(self, rotated: str, shortened: str, gone: str) -> None:
-        """What can go wrong beside the engines: with logs, with the configuration, with the state file."""
+        """What can go wrong beside the engines: with logs, with the configuration, with the state file, with another inferlog."""
         self.path(rotated).rename(self.folder / f"{rotated}.log.1")
         self.write(rotated, [])
         self.path(shortened).write_text("")
@@ -139,11 +152,14 @@ class Stage:
         self.config.write_text("sources: none\n")
         assert self.daemon.get("/-/reload", "POST")[0] == 500
         (self.folder / "state").rename(self.folder / "state-before")
+        for each in self.others:
+            each.end()
 
     def end(self) -> None:
         """End all processes and threads."""
         self._server.terminate()
         self._server.wait(20)
-        self.daemon.end()
+        for each in (self.daemon, *self.others):
+            each.end()
         for engine in self.engines.values():
             engine.end()

@@ -123,6 +123,20 @@ def test_each_panel_says_what_it_shows_and_what_nothing_means(board: str) -> Non
         assert panel["type"] == "alertlist" or defaults["thresholds"]["steps"], panel["title"]
 
 
+def test_an_empty_cell_does_not_say_what_an_empty_table_says() -> None:
+    """And no column is wider than what it shows, or the last would be out of sight."""
+    tables = [panel for board in BOARDS for panel in panels(board) if panel["type"] == "table"]
+    assert tables
+    for panel in tables:
+        said = {
+            each["matcher"]["options"]: each["properties"]
+            for each in panel["fieldConfig"]["overrides"]
+            if each["matcher"]["id"] == "byType"
+        }
+        assert said == {kind: [{"id": "noValue", "value": "-"}] for kind in ("string", "number")}
+        assert panel["fieldConfig"]["defaults"]["custom"]["minWidth"] <= 60
+
+
 def test_all_metrics_exist() -> None:
     ours = {name for name in used() if name.startswith(PREFIX)}
     assert ours <= {PREFIX + name for name in FAMILIES}

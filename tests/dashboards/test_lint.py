@@ -84,15 +84,16 @@ def test_target_promql() -> None:
 
 def test_target_rate_interval() -> None:
     for target in targets():
-        ranges = re.findall(r"\[([^\]]+)\]", target.query["expr"])
-        assert set(ranges) <= {"$__rate_interval"}, target.name
+        for function, span in re.findall(r"(\w+)\([^()\[]*\[([^\]]+)\]", target.query["expr"]):
+            assert span == ("$__range" if function == "last_over_time" else "$__rate_interval"), target.name
+        assert target.query["expr"].count("[") == len(re.findall(r"\w+\([^()\[]*\[", target.query["expr"])), target.name
 
 
 @pytest.mark.parametrize("label", ["job", "instance"])
 def test_target_job_and_target_instance(label: str) -> None:
     for target in targets():
         # Values are told apart by names here: all of them read .+ once they are filled in.
-        expression = target.query["expr"].replace("$__rate_interval", "1m")
+        expression = target.query["expr"].replace("$__rate_interval", "1m").replace("$__range", "1h")
         for selector, _ in selectors(expression):
             found = [(str(each.op), each.value) for each in selector.matchers.matchers if each.name == label]
             assert found == [("MatchOp.Re", f"${label}")], target.name

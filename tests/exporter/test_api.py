@@ -32,6 +32,7 @@ from .conftest import (
     read,
     skipped,
     stats,
+    transfers,
 )
 from .test_jit import begins, ends, monitor
 from .test_lifecycle import FATAL, HANG, error
@@ -328,6 +329,16 @@ def events(reading: Reading) -> list[tuple[str, int]]:
     return [(each["event"], each["count"]) for each in asked(reading, "/api/v1/events")["events"]]
 
 
+def test_a_verdict_that_changes_is_an_event() -> None:
+    """Of a pair: what tells little is none, between others."""
+    decode = [logo("0.32.0"), connector("kv_consumer"), stats(), transfers(4), stats("03:14:30"), transfers(4, "03:14:30")]
+    reading = read(*decode, skipped(at="03:14:40"), stats("03:14:41"))
+
+    verdicts = [each["verdict"] for each in asked(reading, "/api/v1/events")["events"] if each["event"] == "verdict"]
+    assert ["recomputing", "proven"] == verdicts
+    assert [] == [each for each in events(read(*SERVING, stats())) if each[0] == "verdict"]
+
+
 def test_events_are_the_last_ones_first() -> None:
     """Those that tell of a change; what is periodic is in the metrics."""
     assert [("engine_failure", 1), ("engine_ready", 1), ("engine_started", 1), ("engine_started", 1)] == events(
@@ -404,9 +415,13 @@ def test_no_answer_has_a_word_of_a_user() -> None:
 
 
 def test_page_loads_nothing_from_elsewhere_and_has_both_schemes() -> None:
-    """No script, no font, no picture."""
-    text = asking(read(*SERVING).source).get("/").text
+    """No font, no picture, and of scripts the one that brings it up to date."""
+    client = asking(read(*SERVING).source)
+    script, page = '<script src="status.js" defer></script>', client.get("/").text
+    text = page.replace(script, "") + client.get("/status.js").text
 
+    assert script in page
+    assert client.get("/status.js").headers["content-type"].startswith("text/javascript")
     assert not any(word in text for word in ("<script", "http://", "https://", "src=", "@import", "url("))
     assert "color-scheme: light dark" in text
     assert "prefers-color-scheme: dark" in text

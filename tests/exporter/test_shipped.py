@@ -1,11 +1,14 @@
 """What is shipped beside the program can be had from it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files, runbook
+from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files, dashboard_files, runbook
 from exporter.web import make_app
 
 from .conftest import inferlog
@@ -71,11 +74,29 @@ def test_export_says_why_it_cannot_write(tmp_path: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_the_wheel_is_told_of_every_file() -> None:
-    """`force-include` lists the rule files one by one: a new one must not be forgotten."""
-    import tomllib
+def test_export_writes_the_dashboards(tmp_path: Path) -> None:
+    """As they are in the repository."""
+    done = inferlog("export", "dashboards", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b""
+    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
+    assert written == {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "dashboards").glob("*.json")}
+    assert len(written) == 7
 
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    included = build["force-include"]
-    for name in dict(alert_files()):
-        assert any(f"alerts/{name}" == each or f"alerts/{name}".startswith(f"{each}/") for each in included), name
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_wheel_ships_all_of_it(tmp_path: Path) -> None:
+    """Built, unpacked elsewhere and run there it writes the files of the repository."""
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    for arguments in (
+        ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist", ROOT],
+        ["install", "--no-deps", "--no-index", "--find-links", "dist", "--target", "site", "inferlog"],
+    ):
+        subprocess.run([*pip, *arguments], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    run = "import exporter.cli, pathlib; assert pathlib.Path('site').absolute() in pathlib.Path(exporter.__file__).parents; exporter.cli.main()"
+    for kind, files in (("alerts", dict(alert_files())), ("dashboards", dict(dashboard_files()))):
+        subprocess.run([sys.executable, "-c", run, "export", kind, kind], cwd=tmp_path, env={"PYTHONPATH": "site"}, check=True, timeout=60)
+        folder = tmp_path / kind
+        written = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
+        assert written == files

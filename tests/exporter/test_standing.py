@@ -1,9 +1,13 @@
 """What stands beside the verdict: since when, by which limits, how much prefill is local, and who prefills by behaviour."""
 
+from pathlib import Path
+
 import pytest
 
 from exporter.pd_evidence import PdEvidence
+from exporter.source import Source
 from exporter.verdict import FailureLimits, Judgement, PairSettings, PdSettings, judge
+from tests.conftest import DATA
 
 from .conftest import API, CORE, POST, RANK0, Reading, failure, line, read, stats, transfers
 from .test_verdict import decode, failing, healthy, local, quiet
@@ -37,6 +41,25 @@ def test_idle_began_five_minutes_after_the_last_tokens() -> None:
     assert READ + 300 == reading.value("pd_verdict_timestamp_seconds")
 
 
+@pytest.mark.parametrize("breaks_off", [False, True])
+def test_behind_an_idle_time_a_verdict_is_since_the_line_that_ended_it(breaks_off: bool) -> None:
+    """Though the window looks as it did before, and nobody asked in between."""
+    reading = read(*decode(), *healthy("03:14:10"), *healthy("03:14:20"), *([] if breaks_off else [quiet("03:14:30")]))
+    assert READ - 10 == reading.value("pd_verdict_timestamp_seconds")
+
+    reading.feed(*healthy("03:34:20"))
+    assert ("proven", READ + 1200) == (reading.verdict, reading.value("pd_verdict_timestamp_seconds"))
+    reading.feed(*healthy("03:34:30"))
+    assert ("proven", READ + 1200) == (reading.verdict, reading.value("pd_verdict_timestamp_seconds"))
+
+
+def test_what_is_wrong_is_since_before_the_idle_time() -> None:
+    """It stood all the while."""
+    reading = read(*decode(), *local("03:14:10"), *local("03:14:20"), quiet("03:14:30"), *local("03:34:20"))
+
+    assert ("router_bypass", READ - 10) == (reading.verdict, reading.value("pd_verdict_timestamp_seconds"))
+
+
 def test_steady_traffic_is_not_judged_at_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdict cannot be another one, and periodic lines are many."""
     judged: list[float | None] = []
@@ -57,6 +80,18 @@ def test_steady_traffic_is_not_judged_at_each_line(monkeypatch: pytest.MonkeyPat
     assert 1 == len(judged)
     assert "partial" == reading.verdict
     assert READ + 1000 == reading.value("pd_verdict_timestamp_seconds")
+
+
+def test_tokens_that_transfers_explain_no_more_are_judged() -> None:
+    """The requests are as many and their prompts as long; fewer of them come by transfer."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(*[POST] * 4, stats(at, prompt=30.0, running=0), transfers(4, at))
+    assert "proven" == reading.verdict
+
+    for at in ("03:14:40", "03:14:50", "03:15:00"):
+        reading.feed(*[POST] * 4, stats(at, prompt=30.0, running=0), transfers(1, at))
+    assert ("unproven", READ + 30) == (reading.verdict, reading.value("pd_verdict_timestamp_seconds"))
 
 
 # -- what is configured ------------------------------------------------------------------------------------------------
@@ -146,3 +181,27 @@ def test_a_reload_is_judged_with_the_next_line() -> None:
 
     assert "unproven" == reading.verdict
     assert READ + 20 == reading.value("pd_verdict_timestamp_seconds")
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.log")), ids=lambda path: str(path.relative_to(DATA)))
+def test_what_looks_the_same_is_judged_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verdict, its checks and their times are those that judging at every line would give."""
+
+    def told() -> list[object]:
+        source, found = Source("golden", year=2026), []
+        for data in path.read_bytes().splitlines(keepends=True):
+            source.feed(data)
+            for engine in source.engines.values():
+                standing = engine.standing
+                now = (
+                    standing.verdict,
+                    standing.since and standing.since.time,
+                    {check: head.time for check, head in standing.failing.items()},
+                )
+                if found[-1:] != [now]:
+                    found.append(now)
+        return found
+
+    skipping = told()
+    monkeypatch.setattr(PdEvidence, "_look", lambda evidence: setattr(evidence, "changed", True))
+    assert told() == skipping

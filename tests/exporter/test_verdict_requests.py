@@ -40,3 +40,36 @@ def test_requests_that_run_are_no_requests_of_an_interval(prompt: float, moved: 
         reading.feed(stats(at, prompt=prompt, running=60), *[transfers(moved, at, size=0.25)] * bool(moved))
 
     assert verdict == reading.verdict
+
+
+@pytest.mark.parametrize(("moved", "verdict"), [(16, "proven"), (2, "partial")])
+def test_a_request_whose_kv_came_is_a_request(moved: int, verdict: str) -> None:
+    """Without access lines two requests that run are not all there were: 1,000 tokens are last blocks of sixteen, not of two."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=100.0, running=2), transfers(moved, at))
+
+    assert verdict == reading.verdict
+
+
+@pytest.mark.parametrize(("answered", "moved", "verdict"), [(4, 1, "unproven"), (4, 4, "proven"), (1, 1, "partial")])
+def test_tokens_that_no_request_whose_kv_came_explains_are_not_proven(answered: int, moved: int, verdict: str) -> None:
+    """Of four short prompts three came without KV: 300 tokens are less than a block each, and more than one of the fourth."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(*[POST] * answered, stats(at, prompt=30.0, running=0), transfers(moved, at))
+
+    assert verdict == reading.verdict
+
+
+def test_kv_that_came_no_more_is_seen_without_access_lines() -> None:
+    """Sixty requests that run may hide whole prompts: it is not known, nothing is proven, and that no transfer came is told."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=1.0, running=60), transfers(16, at))
+    assert "proven" == reading.verdict
+
+    for at in ("03:14:40", "03:14:50"):
+        reading.feed(stats(at, prompt=600.0, running=60))
+    assert "unproven" == reading.verdict
+    assert ("unknown", "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))

@@ -265,7 +265,7 @@ def test_landing_page_has_links_and_sources(client: Client) -> None:
 
 def test_links_of_the_landing_page_lead_somewhere(client: Client) -> None:
     """None of them is dead."""
-    links = re.findall(r'href="([^"]+)"', client.get("/").text)
+    links = re.findall(r'<a href="([^"]+)"', client.get("/").text)
 
     assert links
     assert {200} == {client.get(link).status_code for link in links}

@@ -29,15 +29,24 @@ NO_OUTPUT_OF_LOGS = {
     "demo": "reads bundled logs only",
     "replay": "writes the log itself, as it is told to",
 }
-OTHER_ARGUMENTS: dict[str, Callable[[Path], list[str]]] = {"export": lambda folder: ["alerts", str(folder / "exported")]}
-"""Of commands that do not take logs."""
+OTHER_ARGUMENTS: dict[str, Callable[[Path], list[str]]] = {
+    "export": lambda folder: ["alerts", str(folder / "exported")],
+    "capacity": lambda folder: [str(min(folder.glob("*.log")))],
+}
+"""Of commands that do not take logs, or only one."""
+FORMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "analyze": ((), ("--format=json",), ("--format=html",)),
+    "backfill": (("--output=/dev/stdout", "--interval=1h"),),
+    "check": ((), ("--json",)),
+}
+"""What a command can print."""
 
 
-def command(name: str, files: Sequence[Path], folder: Path) -> bytes:
+def command(name: str, files: Sequence[Path], folder: Path, form: Sequence[str] = ()) -> bytes:
     """All that a command prints and writes."""
     arguments = OTHER_ARGUMENTS[name](folder) if name in OTHER_ARGUMENTS else [str(file) for file in files]
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", name, *arguments], capture_output=True, timeout=60, check=False, env=os.environ | SECRETS
+        [sys.executable, "-m", "exporter", name, *arguments, *form], capture_output=True, timeout=60, check=False, env=os.environ | SECRETS
     )
     assert done.returncode in {0, 1}, f"inferlog {name} cannot be called so: tell OTHER_ARGUMENTS how. {done.stderr.decode()}"
     return done.stdout + done.stderr
@@ -74,7 +83,8 @@ def outputs(contents: dict[str, bytes], folder: Path, *more: str) -> Iterator[tu
         files.append(folder / f"{name}.log")
         files[-1].write_bytes(content)
     for name in cli.main.commands.keys() - NO_OUTPUT_OF_LOGS.keys():
-        yield name, command(name, files, folder)
+        for form in FORMS.get(name, ((),)):
+            yield " ".join((name, *form)), command(name, files, folder, form)
     state = folder / "state.json"
     arguments = [argument for file in files for argument in ("--log", str(file))]
     arguments += ["--state-file", str(state), "--web.enable-lifecycle", "--log.level", "debug", *more]
@@ -158,7 +168,19 @@ def test_the_search_finds_a_leak_that_is_planted(tmp_path: Path) -> None:
     )
     missing = tmp_path / f"{HEX}.log"
     found = {where: leaks(output) for where, output in outputs({"planted": planted.encode()}, tmp_path, "--log", str(missing))}
-    for where in ("metrics", "events", "GET /metrics", "OpenMetrics", "gzip", "GET ", "state file", "our own log"):
+    for where in (
+        "metrics",
+        "events",
+        "analyze",
+        "analyze --format=json",
+        "analyze --format=html",
+        "GET /metrics",
+        "OpenMetrics",
+        "gzip",
+        "GET ",
+        "state file",
+        "our own log",
+    ):
         assert found[where], where
 
 

@@ -1,0 +1,1 @@
+../../../components/logging/inferlog_rotation.py
