@@ -36,7 +36,7 @@ def reworded(piece, how):
 
 def read(text, path):
     """What a log tells: its series, the signals that drifted, and the warnings and errors that nobody knew."""
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     source = saved.open_source(str(path), "x")
     for _ in saved.read(str(path), source):
         pass
