@@ -68,6 +68,7 @@ BOARD = Board(
                     ("time() - max by (@engine) (inferlog_stats_timestamp_seconds)", "@engine"),
                     unit="s",
                     nothing="No periodic line",
+                    width=6,
                 ),
                 graph(
                     "Lines",
@@ -75,6 +76,7 @@ BOARD = Board(
                     (rate("inferlog_log_lines_total", "@engine, level") + " > 0", "@engine {{level}}"),
                     unit="short",
                     axis="lines a second",
+                    width=6,
                 ),
                 flags(
                     "Signals",
@@ -86,7 +88,7 @@ BOARD = Board(
                     on=("new wording", "red"),
                     off=("all read", "green"),
                     nothing="No engine yet",
-                    width=8,
+                    width=6,
                 ),
                 happened(
                     "Drift",
@@ -94,6 +96,7 @@ BOARD = Board(
                     (events("inferlog_unrecognised_lines_total", "@engine, level"), "@engine unknown {{level}}"),
                     (events("inferlog_rule_errors_total", "@engine, rule"), "@engine {{rule}} failed"),
                     nothing="None",
+                    width=6,
                 ),
             ],
         ),
