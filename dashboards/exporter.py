@@ -76,6 +76,18 @@ BOARD = Board(
                     unit="short",
                     axis="lines a second",
                 ),
+                flags(
+                    "Signals",
+                    "Signals that this version of the engine prints and that stay away or cannot be read: it words them in another way",
+                    (
+                        "max by (@engine, signal) (inferlog_format_drift) > 0 or sum by (@engine) (inferlog_format_drift) == 0",
+                        "@engine {{signal}}",
+                    ),
+                    on=("new wording", "red"),
+                    off=("all read", "green"),
+                    nothing="No engine yet",
+                    width=8,
+                ),
                 happened(
                     "Drift",
                     "Warnings and errors that no rule knew, and lines that a rule knew and could not read; many after an upgrade mean that the wording changed",

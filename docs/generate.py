@@ -8,6 +8,8 @@ import click
 from alerts.generate import groups, sources, thresholds, values
 from exporter import cli
 from exporter.analysis.report import Report
+from exporter.drift.facts import Facts
+from exporter.drift.matrix import page as tables
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -107,6 +109,21 @@ def alerts_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def compatibility_page() -> str:
+    """Signal by version, from what the releases print."""
+    lines = [
+        "# Compatibility",
+        _NOTE,
+        "What inferlog understands of each release. A cell is filled by the release itself: `inferlog drift --facts` takes every format string that",
+        "prints a signal out of its sources (`docs/formats.json`), this page renders each with invented values and parses the line. `yes` is all of",
+        "them, `2 of 3` is not. `in the library` is a string of a built library, which can be found but not rendered. `–` is a signal that the release",
+        "does not print; a number tells why. [New versions](new-version.md) tells how a release gets here.",
+        "",
+        *tables(Facts.load(DOCS / "formats.json")),
+    ]
+    return "\n".join(lines)
+
+
 def schema() -> str:
     """Of the reports of `inferlog analyze`."""
     return json.dumps(Report.model_json_schema(), indent=2) + "\n"
@@ -128,6 +145,7 @@ PAGES = {
     "signals.md": signals_page,
     "cli.md": cli_page,
     "alerts.md": alerts_page,
+    "compatibility.md": compatibility_page,
     "analyze.schema.json": schema,
 }
 

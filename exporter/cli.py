@@ -219,6 +219,37 @@ main.add_command(check_command)
 
 
 @main.command()
+@click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL_OR_DIR...")
+@click.option("--all", "every", is_flag=True, help="Tell of the living rules, too.")
+@click.option("--facts", type=click.Path(dir_okay=False, path_type=Path), help="Data file to take what these releases print into.")
+def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
+    """Compare what releases of engines and libraries print with what the rules rest on.
+
+    Reads wheels, archives and source trees; runs nothing of them. Exits with 1 when a rule of a supported signal has no living literal.
+    """
+    from exporter.drift.compare import compare
+    from exporter.drift.facts import Facts
+    from exporter.drift.release import Release, ReleaseError
+    from exporter.drift.report import report
+
+    known, broken = Facts.load(facts) if facts and facts.exists() else Facts(), False
+    for path in releases:
+        try:
+            release = Release(path)
+            comparison = compare(release)
+            known.add(release)
+        except (ReleaseError, OSError) as error:
+            _fail(str(error))
+        for line in report(comparison, every=every):
+            click.echo(line)
+        broken = broken or bool(comparison.broken)
+    if facts:
+        known.dump(facts)
+    if broken:
+        sys.exit(FAILURE)
+
+
+@main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
 @click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")

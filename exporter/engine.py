@@ -8,6 +8,7 @@ from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, Sample
 from exporter.evidence.engine_side import EngineWitnesses
 from exporter.faults import Faults
+from exporter.format_drift import FormatDrift, Seen
 from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.history import Portrait
 from exporter.interval import IntervalGauges, drafts
@@ -63,6 +64,7 @@ class Engine(PairHandlers, SglangHandlers):
         "_told",
         "gateway",
         "witnesses",
+        "drift",
     )
 
     def __init__(self, faults: Faults, digest: Digest, pair: PairSettings = UNCONFIGURED) -> None:
@@ -99,6 +101,7 @@ class Engine(PairHandlers, SglangHandlers):
         self.standing = Standing()
         self.jit.restart()
         self.witnesses.restart()
+        self.drift = FormatDrift()
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
@@ -136,6 +139,7 @@ class Engine(PairHandlers, SglangHandlers):
             events.KvTransferIntervals: self._kv_transfers_of_several,
             **self._pair_handlers(),
             events.TransportError: lambda event, head: self.counters.add("transport_errors_total", event.library),
+            events.Unread: self._unread,
             events.Compiled: lambda event, head: self.jit.compiled(event, head, self.life.phase),
             events.CompileBegan: self._compile_began,
             events.CompileEnded: self._compile_ended,
@@ -204,6 +208,9 @@ class Engine(PairHandlers, SglangHandlers):
             printed = not series.since or (version_of(version) or (0, 0)) >= (version_of(series.since) or (0, 0))
             if printed and series.labels.get("connector", connector) == connector:
                 self.counters.create(series.family, {k: v for k, v in {**known, **series.labels}.items() if v})
+
+    def _unread(self, event: events.Unread, head: Head) -> None:
+        self.drift.note(event, head)  # of this process: the next one has another
 
     # -- settings and start-up -----------------------------------------------------------------------------------------
 
@@ -426,10 +433,31 @@ class Engine(PairHandlers, SglangHandlers):
 
     def samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
         """All series. `now` (epoch) expires gauges of periodic lines, None keeps them; `log_now` is the log's last time."""
-        yield from self.counters.samples()
         if self._runtime in GATEWAYS:
+            yield from self.counters.samples()
             yield from self.gateway.samples(log_now, mixed=self.pair.expect == "mixed")
             return
+        seen = self._seen(log_now)
+        yield from seen.take(self._engine_samples(clock, now, log_now))
+        yield from self.drift.samples(seen, log_now)
+
+    def _seen(self, log_now: float | None) -> Seen:
+        """What decides which signals were due."""
+        ready = self.life.ready.time if self.life.ready and self.life.is_up else None
+        return Seen(
+            runtime=self._runtime,
+            version=self.settings.version,
+            started=self.life.started is not None,
+            core=self.life.core_started,
+            role=self.settings.role(self.pair.role),
+            connector=self.settings.connector,
+            method=self.settings.method,
+            answers=self._answered_since_ready,
+            served=log_now - ready if log_now is not None and ready is not None else 0.0,
+        )
+
+    def _engine_samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:
+        yield from self.counters.samples()
         yield from self.life.samples()
         yield from self.jit.samples(log_now)
         yield from self.jit.incidents.samples(log_now)

@@ -279,6 +279,11 @@ FAMILIES: dict[str, Family] = {
     "unrecognised_lines_total": _counter(
         "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."
     ),
+    "format_drift": _gauge(
+        "signal",
+        "1 when a signal that this version prints stays away though others tell that it was due, or when lines that begin as its own cannot be read: "
+        "the engine words it in another way, and what it tells is missing. 0 for the signals that are looked for.",
+    ),
     "rule_errors_total": _counter("rule", "Lines that a rule matched and could not read."),
     "cut_lines_total": _counter("", "Lines longer than 64 KiB, read up to there."),
     "pattern_lines_total": _counter("pattern", "Lines in which a pattern of the configuration is found, as they stand in the file."),

@@ -72,6 +72,11 @@ class LifeCycle:
         return "startup" if self.started else "unknown"
 
     @property
+    def core_started(self) -> bool:
+        """Whether the engine core's own start line was among those of this start."""
+        return any(line == "engine_core" for line, _ in self._start_lines)
+
+    @property
     def is_up(self) -> bool:
         """Whether the engine became ready and has not ended since."""
         return self.ready is not None and self.state in ("serving", "stalled")

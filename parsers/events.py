@@ -263,7 +263,7 @@ class KvMoved(NamedTuple):
 
     connector: str
     transfers: float | None
-    seconds: float
+    seconds: float | None
     bytes: float | None
     failed: float | None
 
@@ -464,6 +464,12 @@ class HttpResponses(NamedTuple):
     """Those of 2xx that made the engine generate."""
 
 
+class Unread(NamedTuple):
+    """A line begins as those of a signal do, and no rule reads it."""
+
+    signal: str
+
+
 Event: TypeAlias = (
     Nothing | EngineStarted | EngineSettings | EngineReady | EngineStopping | EngineFailure | UncaughtException | Component | Hazard
     | PhaseFinished | MemoryReport | PrefixHits | SpecTotals | Preempted | KvCacheBytes | KvCacheSize | IntervalStats | SpecInterval | KvTransferInterval | KvTransferIntervals
@@ -472,7 +478,7 @@ Event: TypeAlias = (
     | CompileTook | CompileCache | DraftCaptureBegan | AddressInUse | HttpResponses
     | WarmupFailed | ContainerStarted | PhaseBegan | StartupTimings | KvPools | StateCacheSlots | CeilingsTold | PrefillBatch | DecodeBatch | HealthAnswered
     | HealthCheckFailed | Retracted | Truncated | DraftMismatch | KvRoomFailed | KvRoomMixedUp | KvRequestMoved | CompiledLate | CompileSession
-    | KvTransports | CompileFailed | CompilerSeen
+    | KvTransports | CompileFailed | CompilerSeen | Unread
     | GatewayAsked | GatewayRouted | GatewayForwarded | GatewayMode | GatewayKvParams | GatewayPrefilled | GatewayFailed | GatewayAnswered
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
+from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.returns import CarriageReturns
@@ -39,6 +40,7 @@ _TORN_LINES = 8
 _ACCESS_PREFIXES = 4
 _KNOWN_HEADS = 512
 _LONGEST_HEADER = 256
+_BEGINNING = 16
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
 _IN_BRACKETS = "brackets"
@@ -78,6 +80,8 @@ class LogStream(LibraryLines):
         self._framing = framing
         self._returns = CarriageReturns()
         self._heads: dict[str, Head] = {}
+        self._strangers: set[str] = set()
+        """How messages begin that are like no signal's."""
         self._access_prefixes: tuple[str, ...] = ()
         self._explained = False
 
@@ -140,7 +144,7 @@ class LogStream(LibraryLines):
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
-        prefixes, calm = self._access_prefixes, 0
+        prefixes, strangers, calm = self._access_prefixes, self._strangers, 0
         rest = iter(lines)
         self._go_on(rest)
         for line in rest:
@@ -170,6 +174,8 @@ class LogStream(LibraryLines):
             if head.level == "INFO":
                 calm += 1
                 if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
+                    if message[:_BEGINNING] not in strangers:
+                        self._meet(line, start, head)
                     continue
                 self._record(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
             else:
@@ -177,6 +183,15 @@ class LogStream(LibraryLines):
             if self._glued:
                 self._go_on(rest)
         levels["INFO"] += calm
+
+    def _meet(self, line: str, start: int, head: Head) -> None:
+        """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
+        if len(self._strangers) >= _KNOWN_HEADS:
+            self._strangers.clear()
+        if unread := alike(VLLM, line, start):
+            self._emit(unread, head)
+        else:
+            self._strangers.add(line[start : start + _BEGINNING])
 
     def _go_on(self, lines: Iterator[str]) -> None:
         """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record."""
@@ -310,6 +325,8 @@ class LogStream(LibraryLines):
             self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
+            if unread := alike(VLLM, line, start):
+                self._emit(unread, head)
         return event
 
     def _further_line(self, line: str, start: int, head: Head) -> None:
@@ -347,7 +364,9 @@ class LogStream(LibraryLines):
         if record.quotes_users:
             return True
         if record.raised:
-            self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            event = self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            if event is None and (unread := alike(VLLM, line, start)):
+                self._emit(unread, head)
         elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True

@@ -21,6 +21,7 @@ from parsers.events import (
     StateCacheSlots,
 )
 from parsers.header import ALARMING, HEADER, NOBODY, SGLANG_HEADER, UNKNOWN_LEVEL, Head, LogClock, Origin
+from parsers.likeness import SGLANG, alike
 from parsers.matching import Matcher
 from parsers.rules import KEY_LENGTH, Scope, dispatch
 
@@ -110,3 +111,5 @@ class TaggedLines(Matcher):
             event = self._match(dispatch(Scope.BARE, whole=True), line, start, head)
         elif _FAILURE.match(line, start):
             self.unrecognised[UNKNOWN_LEVEL] = self.unrecognised.get(UNKNOWN_LEVEL, 0) + 1
+        elif unread := alike(SGLANG, line, start):
+            self._emit(unread, head)

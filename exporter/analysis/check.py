@@ -87,7 +87,11 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
     engines = [each for each in source.named_engines() if each.runtime != "unknown"]
     named = tuple(f"{each.name}: {each.runtime} {each.engine.settings.values.get('version', '')}".rstrip() for each in engines)
     expected = tuple(each for engine in engines for each in _expected(engine))
-    hints = [*_hints(checked, levels, engines, start, end), *([f"damaged: the rest could not be read ({damage})"] if damage else [])]
+    hints = [
+        *_hints(checked, levels, engines, start, end),
+        *_drift_hints(source),
+        *([f"damaged: the rest could not be read ({damage})"] if damage else []),
+    ]
     return Checked(
         log.path, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
     )
@@ -154,6 +158,14 @@ def _hints(checked: CheckedLog, levels: dict[str, int], engines: list[NamedEngin
         yield from _engine_hints(each, levels, lines)
     if recognition.shapes_left_out:
         yield f"Beyond {len(recognition.shapes):,} shapes, {recognition.shapes_left_out:,} more lines were not recognised: is this the log of one program?"
+
+
+def _drift_hints(source: Source) -> Iterator[str]:
+    """Signals whose wording is not known, as format_drift has them."""
+    for snapshot in source.snapshots(None):
+        drifted = [sample.labels[0] for sample in snapshot.samples if sample.family == "format_drift" and sample.value]
+        if drifted:
+            yield f"{snapshot.common['source']}: the engine words these signals in another way than those that are known: {', '.join(drifted)}. Compare its version with docs/compatibility.md."
 
 
 def _engine_hints(named: NamedEngine, levels: dict[str, int], lines: int) -> Iterator[str]:

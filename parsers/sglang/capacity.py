@@ -78,6 +78,7 @@ def window_pools_resized(found: re.Match[str]) -> KvPools:
         "sglang 0.5.23": "Use sliding window memory pool (all SWA). swa_layer_tokens=40960",
     },
     scope=_LINE,
+    since="0.5.8",
 )
 def window_pools(found: re.Match[str]) -> KvPools:
     """Layers with a sliding window have a pool of their own."""
@@ -91,6 +92,7 @@ def window_pools(found: re.Match[str]) -> KvPools:
     source="SWAKVPool mem usage: %.2f GB, swa size: %s, full size: %s",
     samples={"sglang 0.5.17": "SWAKVPool mem usage: 13.75 GB, swa size: 40960, full size: 409600"},
     scope=_LINE,
+    since="0.5.5",
 )
 def window_pools_allocated(found: re.Match[str]) -> KvPools:
     """Both pools of a model with sliding windows, and the bytes of both."""
@@ -143,6 +145,7 @@ def deepseek_bytes(found: re.Match[str]) -> KvCacheBytes:
         "sglang 0.5.17": "Mamba Cache is allocated. max_mamba_cache_size: 512, conv_state size: 0.50GB, ssm_state size: 8.00GB ",
     },
     scope=_LINE,
+    since="0.5.5",
 )
 def state_cache(found: re.Match[str]) -> StateCacheSlots:
     """The states of recurrent layers: one slot a request, whatever its length."""

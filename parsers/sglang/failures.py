@@ -38,14 +38,19 @@ def scheduler_failed(_: re.Match[str]) -> EngineFailure:
         "DataParallelController hit an exception: ",
         "MultiDetokenizerRouter hit an exception: ",
         "MultiTokenizerRouter hit an exception: ",
+        "GrpcRequestManager hit an exception: ",
     ),
-    pattern=r"(?:(?:Multi)?(?:Det|T)okenizer(?:Manager|Router)|MultiDetokenizerRouter|DataParallelController) hit an exception: [^\n]*+",
+    pattern=r"(?:(?:Multi)?(?:Det|T)okenizer(?:Manager|Router)|MultiDetokenizerRouter|DataParallelController|GrpcRequestManager) hit an exception: [^\n]*+",
     source=(
         "DetokenizerManager hit an exception: %s",
         "TokenizerManager hit an exception: %s",
         "DataParallelController hit an exception: %s",
+        "GrpcRequestManager hit an exception: %s",
     ),
-    samples={"sglang 0.5.17": "DetokenizerManager hit an exception: Traceback (most recent call last):"},
+    samples={
+        "sglang 0.5.5": "GrpcRequestManager hit an exception: Traceback (most recent call last):",
+        "sglang 0.5.17": "DetokenizerManager hit an exception: Traceback (most recent call last):",
+    },
     scope=_LINE,
     emits=_failure("worker_died"),
 )
@@ -65,6 +70,7 @@ def manager_failed(_: re.Match[str]) -> EngineFailure:
     },
     scope=_LINE,
     emits=_failure("worker_died"),
+    since="0.5.10",
 )
 def subprocess_crashed(_: re.Match[str]) -> EngineFailure:
     """A process ended without a word, as in native code."""
@@ -148,6 +154,7 @@ def pool_exhausted(_: re.Match[str]) -> EngineFailure:
     },
     scope=_LINE,
     emits=_failure("kv_pool_exhausted"),
+    since="0.5.10",
 )
 def retracted_for_good(_: re.Match[str]) -> EngineFailure:
     """A request that had to leave the KV pool and cannot come back: there is no room even for the last one, or for its KV elsewhere."""

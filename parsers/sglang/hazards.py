@@ -33,6 +33,7 @@ def fp8_without_scales(_: re.Match[str]) -> Hazard:
         "sglang 0.5.23": "No chat template found, defaulting to 'string' content format",
     },
     emits=[Series("config_hazards_total", {"kind": "chat_template_missing"})],
+    since="0.5.3",
 )
 def no_chat_template(_: re.Match[str]) -> Hazard:
     """Chat requests are rendered without the model's own markers."""

@@ -39,6 +39,7 @@ def deepgemm_session(found: re.Match[str]) -> CompileSession:
     },
     scope=Scope.BARE,
     emits=[Series("jit_seconds_total", {"backend": "deepgemm", "phase": phase}) for phase in ("startup", "serving")],
+    since="0.5.3",
 )
 def deepgemm_warmed(found: re.Match[str]) -> CompileTook:
     """The session's progress bar at its end: the only word of how long it took."""
@@ -72,6 +73,7 @@ def triton_late(found: re.Match[str]) -> CompiledLate:
         "sglang 0.5.23": "FlashInfer autotune completed.",
     },
     emits=compile_series("flashinfer", "autotune", timed=True),
+    since="0.5.8",
 )
 def flashinfer_tuned(found: re.Match[str]) -> CompileBegan | CompileEnded:
     """FlashInfer's autotuner in SGLang's words, on all ranks."""
@@ -85,6 +87,7 @@ def flashinfer_tuned(found: re.Match[str]) -> CompileBegan | CompileEnded:
     source=("Compiling a graph for dynamic shape takes %.2f s", "Compiling a graph for shape %s takes %.2f s"),
     samples={"sglang 0.5.17": "Compiling a graph for dynamic shape takes 12.41 s"},
     emits=compile_series("inductor", "compile", timed=True),
+    since="0.5.5",
 )
 def sglang_graph_compiled(found: re.Match[str]) -> Compiled:
     """Inductor compiled a piece of the prefill graph."""
@@ -100,6 +103,7 @@ def sglang_graph_compiled(found: re.Match[str]) -> Compiled:
         "sglang 0.5.17": "CuTe DSL GDN kernel compiled: N=8, H=16, HV=32, K=128, V=128, pool_size=512, small_batch=True, varlen=False"
     },
     emits=compile_series("cutedsl", "compile"),
+    since="0.5.8",
 )
 def cute_compiled(found: re.Match[str]) -> Compiled:
     """A kernel of linear attention compiled for a shape, when that comes first."""
@@ -144,6 +148,7 @@ def helion_compiled(found: re.Match[str]) -> Compiled:
         "CUDA graph capture; falling back to eager execution for this subgraph.",
     },
     emits=compile_series("inductor", "recompile"),
+    since="0.5.17",
 )
 def graph_without_stream(_: re.Match[str]) -> Compiled:
     """A graph was made outside of the capture and runs without: once in a process' life, the more there are of it."""
@@ -159,6 +164,7 @@ def graph_without_stream(_: re.Match[str]) -> Compiled:
         "sglang 0.5.23": "Cached JIT module sgl_kernel_jit_norm_bf16_4096 failed to load; rebuilding. Got error: undefined symbol: _ZN3foo",
     },
     emits=compile_series("nvcc", "recompile"),
+    since="0.5.15",
 )
 def kernel_rebuilt(found: re.Match[str]) -> Compiled:
     """The only word of SGLang's own kernels: a cached one is of no use and is built again."""

@@ -58,6 +58,7 @@ def room_failed(found: re.Match[str]) -> KvRoomFailed:
     },
     scope=Scope.RECORD | Scope.BARE,
     emits=[Series("kv_load_failed_requests_total")],
+    since="0.5.10",
 )
 def mixed_up(found: re.Match[str]) -> KvRoomMixedUp:
     """A decode engine got what was sent for another request, noticed, and ended the one that waited for it."""
@@ -101,6 +102,7 @@ def prefill_unregistered(_: re.Match[str]) -> KvRoomFailed:
     },
     scope=Scope.EXCEPTION,
     emits=[Series("kv_compatibility_checks_total", {"result": "mismatch"})],
+    since="0.5.8",
 )
 def pair_mismatch(_: re.Match[str]) -> KvCompatibility:
     """The decode scheduler dies of it. A check that passes prints nothing."""
@@ -166,6 +168,7 @@ def router_bypassed(_: re.Match[str]) -> KvParamsRefused:
     samples={"sglang 0.5.17": "NIXL transport error for room 6912345678901234567: NIXL_ERR_REMOTE_DISCONNECT"},
     scope=Scope.RECORD | Scope.BARE,
     emits=[Series("transport_errors_total", {"library": "nixl"})],
+    since="0.5.12",
 )
 def room_unreachable(_: re.Match[str]) -> TransportError:
     """An exception of NIXL's, which prints nothing itself when a peer goes; the request's end has a line of its own."""
@@ -180,6 +183,7 @@ def room_unreachable(_: re.Match[str]) -> TransportError:
     samples={"sglang 0.5.17": "Unexpected transfer worker error for room 6912345678901234567"},
     scope=Scope.RECORD | Scope.BARE,
     emits=[Series("kv_transfer_failures_total", {"reason": "transfer"})],
+    since="0.5.12",
 )
 def transfer_worker_failed(found: re.Match[str]) -> KvRoomFailed:
     """An exception of the prefill side's own, with its traceback; the line of the request's end is the same failure."""
@@ -203,6 +207,7 @@ def transfer_worker_failed(found: re.Match[str]) -> KvRoomFailed:
         "forward_duration=812.40ms, entry_time=1785736800.123, transfer_speed=11.42 GB/s, transfer_total=1562.25 MB",
     },
     emits=[Series("kv_transfers_total"), Series("kv_transfer_bytes_total"), Series("kv_transfer_seconds_total")],
+    since="0.5.12",
 )
 def request_moved(found: re.Match[str]) -> KvRequestMoved:
     """One request with --enable-request-time-stats-logging, by the first rank. GB and MB are GiB and MiB."""

@@ -47,6 +47,7 @@ def sglang_loading_begins(_: re.Match[str]) -> PhaseBegan:
         "sglang 0.5.17": "DeepSeek V4 MHC prenorm prewarm: 9 n_splits buckets",
         "sglang 0.5.23": "DeepSeek V4 MHC prenorm prewarm: 9 n_splits buckets",
     },
+    since="0.5.15",
 )
 def hyper_connections_begin(_: re.Match[str]) -> PhaseBegan:
     """TileLang compiles the kernels of the hyper-connections."""

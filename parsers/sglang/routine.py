@@ -21,6 +21,7 @@ from parsers.rules import rule
         "sglang 0.5.23": "Some requests fail to receive KV Cache transfer done signal after bootstrapping. If a greater mean TTFT is acceptable, "
         "you can 'export SGLANG_DISAGGREGATION_WAITING_TIMEOUT=600' (10 minutes) to relax the timeout condition. ",
     },
+    since="0.5.3",
 )
 def timeout_hint(_: re.Match[str]) -> Nothing:
     """Once in a process' life; each request that times out has a line of its own end."""

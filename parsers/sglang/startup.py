@@ -57,6 +57,7 @@ def server_args(found: re.Match[str]) -> EngineStarted:
         "sglang 0.5.17": "Init torch distributed ends. elapsed=19.04 s, mem usage=1.34 GB",
         "sglang 0.5.23": "Init parallel ends. elapsed=19.04 s",
     },
+    since="0.5.10",
 )
 def distributed_ready(found: re.Match[str]) -> PhaseFinished:
     """The ranks found each other; early releases print no duration."""
@@ -84,6 +85,7 @@ def sglang_nccl_version(found: re.Match[str]) -> Component:
         "sglang 0.5.17": "Use dsv4 attention backend for DeepseekV4ForCausalLM, setting page_size to 256.",
         "sglang 0.5.23": "Use dsv4 attention backend for DeepseekV4ForCausalLM, setting page_size to 256.",
     },
+    since="0.5.15",
 )
 def deepseek_attention(found: re.Match[str]) -> Component:
     """The attention kernels of DeepSeek V4."""
@@ -126,14 +128,20 @@ def sglang_weights_committed(found: re.Match[str]) -> PhaseFinished:
     runtime="sglang",
     anchor="Capture ",
     pattern=(
-        r"Capture (?:([\w -]{1,48}?) )?(?:CUDA|cuda|CPU|cpu|NPU|npu|XPU|xpu|MUSA|musa) graph end\. (?:step=\d{1,9}, )?"
+        r"Capture (?:([\w -]{1,48}?) )?(?:(?:CUDA|cuda|CPU|cpu|NPU|npu|XPU|xpu|MUSA|musa) graph|extend) end\. (?:step=\d{1,9}, )?"
         rf"(?:(?:bs|num_tokens)=\[[\d, ]{{0,4000}}\], )?(?:elapsed=|Time elapsed: ){DECIMAL} s[.,] mem usage={DECIMAL} GB"
         rf"(?:[.,] avail mem={DECIMAL} GB\.?)?"
     ),
-    source=("Capture %s CUDA graph end. ", "Capture cuda graph end. Time elapsed: %.2f s. ", "elapsed=%.2f s, "),
+    source=(
+        "Capture %s CUDA graph end. ",
+        "Capture cuda graph end. Time elapsed: %.2f s. ",
+        "Capture single-CG draft extend end. ",
+        "elapsed=%.2f s, ",
+    ),
     samples={
         "sglang 0.4.9": "Capture cuda graph end. Time elapsed: 33.30 s. mem usage=1.10 GB. avail mem=8.70 GB.",
         "sglang 0.5.17": "Capture draft verify CUDA graph end. elapsed=122.87 s, mem usage=2.94 GB, avail mem=28.33 GB.",
+        "sglang 0.5.20": "Capture single-CG draft extend end. elapsed=4.20 s, mem usage=0.12 GB, avail mem=27.10 GB.",
         "sglang 0.5.23": "Capture target verify CUDA graph end. bs=[1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, "
         "144, 160, 176, 192, 208, 224, 240, 256], elapsed=394.12 s, mem usage=2.94 GB, avail mem=28.33 GB.",
     },
@@ -172,6 +180,7 @@ def draft_length(found: re.Match[str]) -> EngineSettings:
         "sglang 0.5.17": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
         "sglang 0.5.23": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
     },
+    since="0.5.17",
 )
 def hyper_connections_compiled(found: re.Match[str]) -> PhaseFinished:
     """TileLang's kernels of the hyper-connections; what a rank then waits for is another rank's compile."""

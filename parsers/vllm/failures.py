@@ -374,6 +374,7 @@ def collective_timeout(_: re.Match[str]) -> EngineFailure:
     source=(
         "No available shared memory broadcast block found in %s seconds.",
         "No available shared memory broadcast block found in %d seconds.",
+        "No available shared memory broadcast block found in %s second.",
     ),
     samples={
         "0.26.0": "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are "

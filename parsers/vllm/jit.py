@@ -10,16 +10,21 @@ _BACKENDS = {"Triton": "triton", "TileLang": "tilelang", "CuTeDSL": "cutedsl"}
 
 
 @rule(
-    anchor=tuple(f"{backend} {kernel}JIT compilation during inference: " for backend in _BACKENDS for kernel in ("kernel ", "")),
-    pattern=r"(Triton|TileLang|CuTeDSL) (?:kernel )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike"
+    anchor=(
+        *(f"{backend} {kernel}JIT compilation during inference: " for backend in _BACKENDS for kernel in ("kernel ", "")),
+        "Triton autotune/warmup candidate JIT compilation during inference: ",
+    ),
+    pattern=r"(Triton|TileLang|CuTeDSL) (?:kernel |autotune/warmup candidate )?JIT compilation during inference: ([^\s(]{1,256}?)(?: \(|\. This causes a latency spike"
     r"(?:; consider extending warmup to cover this shape/config\.)?+)",
     source=(
         "%s %s during inference: %s%s. This causes a latency spike; consider extending warmup to cover this shape/config.",
         "Triton kernel JIT compilation during inference: %s. This causes a latency spike",
+        "Triton %sJIT compilation during inference: %s (key=%s).",
     ),
     samples={
         "0.21.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider "
         "extending warmup to cover this shape/config.",
+        "0.24.0": "Triton autotune/warmup candidate JIT compilation during inference: _fwd_kernel_stage1 (key=5c2f0d5a93b1).",
         "0.26.0": "Triton kernel JIT compilation during inference: _fwd_kernel_stage1. This causes a latency spike; consider "
         "extending warmup to cover this shape/config.",
         "0.32.0": "TileLang kernel JIT compilation during inference: sparse_mla_fwd_kernel (runtime_shapes={q=(7, 128, 576)}). This "
@@ -112,6 +117,7 @@ def graph_loaded(found: re.Match[str]) -> CompileCache:
         "since the last compilation. Recompiling the model.",
     },
     emits=compile_series("inductor", "recompile"),
+    since="0.18",
 )
 def recompiled(_: re.Match[str]) -> Compiled:
     """A cache that could not be used."""
@@ -126,7 +132,7 @@ def recompiled(_: re.Match[str]) -> Compiled:
         "0.26.0": "JIT compiling FMHA variant: 0_1_0_2_1_0_1",
         "0.33.0": "Compiled decode_q8kv4 in 14.2s",
     },
-    since="0.26",
+    since="0.24",
     emits=compile_series("nvcc", "compile", timed=True),
 )
 def attention_compiled(found: re.Match[str]) -> Compiled | CompileTook:

@@ -84,7 +84,7 @@ def handshake_failed(_: re.Match[str]) -> KvTransferFailure:
     pattern=r"Handshake failed for request (\S{1,256})\S*+",
     source="Handshake failed for request %s, marking blocks as invalid",
     samples={"0.12.0": "Handshake failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de, marking blocks as invalid"},
-    since="0.11",
+    since="0.11.1",
     until="0.13",
 )
 def old_handshake_failure(found: re.Match[str]) -> KvTransferFailure:
@@ -118,7 +118,7 @@ _OLD_REASONS = {
         "0.13.0": "NIXL send_notif failed for request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de: P worker blocks will be freed after "
         "timeout. This may indicate network issues.",
     },
-    since="0.11",
+    since="0.11.1",
     until="0.13",
 )
 def old_transfer_failure(found: re.Match[str]) -> KvTransferFailure:
@@ -185,7 +185,7 @@ def load_skipped(found: re.Match[str]) -> KvLoadSkipped:
         "0.26.0": "Recovered from KV load failure: 2 request(s) rescheduled (808 tokens affected).",
         "0.33.0": "Recovered from KV load failure: 1 request(s) rescheduled (4096 tokens affected).",
     },
-    since="0.11",
+    since="0.11.1",
     emits=[Series("kv_recomputed_requests_total"), Series("kv_recomputed_tokens_total")],
 )
 def load_recovered(found: re.Match[str]) -> KvRecomputed:

@@ -85,3 +85,17 @@ def kv_store_interval(found: re.Match[str]) -> KvMoved | Nothing:
     3FS prints no bytes. HiSparse's and UMBP's lines tell of cache hits and of objects: none of the families here.
     """
     return moved(dict(_PAIR.findall(found[1]))) or NOTHING
+
+
+@rule(
+    anchor="KV Transfer metrics: num_successful_transfers=",
+    pattern=r"KV Transfer metrics: num_successful_transfers=(\d{1,15})",
+    source=("KV Transfer metrics: %s", "num_successful_transfers"),
+    samples={"0.11.0": "KV Transfer metrics: num_successful_transfers=4"},
+    since="0.11",
+    until="0.11",
+    emits=[Series("kv_transfers_total", {"connector": "nixl"})],
+)
+def first_kv_transfer_interval(found: re.Match[str]) -> KvMoved:
+    """The first form of NIXL's line: a number, without sizes and times."""
+    return KvMoved("nixl", float(found[1]), None, None, None)

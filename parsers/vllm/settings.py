@@ -312,6 +312,7 @@ def nccl_version(found: re.Match[str]) -> Component:
     samples={
         "0.26.0": "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER', 'TRITON_ATTN'].",
     },
+    since="0.16",
 )
 def attention_backend(found: re.Match[str]) -> Component:
     """The attention kernels in use."""

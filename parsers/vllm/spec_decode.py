@@ -54,7 +54,7 @@ def spec_interval(found: re.Match[str]) -> SpecInterval:
         "1300 tokens, Per-position acceptance rate: 0.773, 0.577, 0.377, 0.235, 0.131",
     },
     since="0.8",
-    until="0.10",
+    until="0.9",
     emits=_EMITS,
 )
 def first_spec_interval(found: re.Match[str]) -> SpecInterval:

@@ -1,0 +1,218 @@
+"""Signals that a known version should print and that stay away though others tell that they were due, or whose lines no rule reads."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from exporter.counters import Sample
+from exporter.known_bad import Version
+from parsers.events import Unread
+from parsers.header import Head
+
+_PERIODIC = frozenset({"stats", "spec_decode", "kv_transfer", "batches"})
+_SURE = 3
+"""Lines of these that could not be read within the window, while others could: single ones are torn."""
+_WINDOW_SECONDS = 900.0
+_FORGOTTEN_SECONDS = 86400.0
+_SERVED_SECONDS = 60.0
+"""How long an engine must have served before a periodic line is missed: it prints one in ten seconds."""
+_ENOUGH_ANSWERS = 20
+_ALWAYS_DRAFT = frozenset({"dspark", "mtp", "eagle", "eagle3", "medusa", "draft_model", "dflash"})
+"""Methods that draft in each step; others, as n-gram, may never find a draft."""
+
+
+@dataclass
+class Seen:
+    """What is known of a process: the families that it has now with their largest values, and what no family tells."""
+
+    runtime: str
+    version: Version | None
+    started: bool
+    core: bool
+    """Whether the line was seen with which vLLM's engine core starts, and its configuration in it."""
+    role: str
+    connector: str
+    method: str
+    answers: float
+    """Requests that were answered since it was ready."""
+    served: float
+    """Seconds since it was ready, by the log's clock."""
+    families: dict[str, float] = field(default_factory=dict)
+
+    def take(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Pass samples on and remember what they are of."""
+        families = self.families
+        for sample in samples:
+            if key := _BY_LABEL.get((sample.family, sample.labels[-1] if sample.labels else "")):
+                families[key] = sample.value
+            if sample.family == "engine_memory_bytes":
+                families[f"memory {sample.labels[1]}"] = sample.value
+            if sample.family == "startup_seconds" and sample.labels != ("total",):
+                families[_PHASES] = families[f"phase {sample.labels[0]}"] = sample.value
+            families[sample.family] = max(sample.value, families.get(sample.family, sample.value))
+            yield sample
+
+    def has(self, *names: str) -> bool:
+        """Whether there is a sample of each family."""
+        return all(name in self.families for name in names)
+
+    def value(self, name: str) -> float:
+        """The largest value of a family, 0 without one."""
+        return self.families.get(name, 0.0)
+
+    @property
+    def observed(self) -> bool:
+        """Whether the engine's own line told that it is ready."""
+        return self.value("engine_ready_observed") == 1
+
+    @property
+    def pulls(self) -> bool:
+        """Whether it is an engine that reads KV through NIXL."""
+        return self.connector == "nixl" and self.role != "prefill"
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine was seen from its start to its own ready line."""
+        return self.started and self.observed
+
+    @property
+    def works(self) -> bool:
+        """Whether it has served for long enough that periodic lines are due, and prints them."""
+        return self.served >= _SERVED_SECONDS and not self.has(_NO_STATS) and not self.has(_NO_INFO)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A signal that a runtime prints from a version on, and what tells that it was due and did not come."""
+
+    runtime: str
+    signal: str
+    missing: Callable[[Seen], bool]
+    told: Callable[[Seen], bool]
+    since: Version = (0, 0)
+
+
+def _never(seen: Seen) -> bool:
+    return False
+
+
+_HITS, _NO_STATS, _NO_INFO = "external hits", "no stats", "no info"
+_BY_LABEL = {
+    ("prefix_cache_hit_ratio", "external"): _HITS,
+    ("config_hazard_active", "stats_disabled"): _NO_STATS,
+    ("config_hazard_active", "log_level_too_high"): _NO_INFO,
+}
+"""Samples that tell something by their last label."""
+_PHASES, _SIZE, _CONCURRENCY, _BYTES = "phases", "kv_cache_size_tokens", "kv_cache_max_concurrency", "kv_cache_size_bytes"
+_USAGE = "kv_cache_usage_ratio"
+_STATS, _SPEC, _TRANSFERS = "stats_timestamp_seconds", "spec_acceptance_length", "kv_transfer_duration_seconds"
+_RANKS = "kv_compatible_ranks"
+
+
+EXPECTED = (
+    # vLLM: what one line tells is missed where others show that it was due.
+    Expectation(
+        "vllm", "version",
+        lambda seen: seen.has(_PHASES) and ((seen.observed and seen.version is None) or (seen.ready and not seen.core)),
+        lambda seen: seen.version is not None and seen.core,
+    ),
+    Expectation("vllm", "ready", _never, lambda seen: seen.observed),
+    Expectation(
+        "vllm", "startup_phases",
+        lambda seen: seen.ready and seen.has(_SIZE) and (
+            not seen.has("phase load_weights", "phase init_engine")
+            or (seen.has("engine_memory_bytes") and not seen.has("memory weights"))
+            or (seen.has("memory cuda_graph") and not seen.has("phase graph_capture"))
+        ),
+        _never, (0, 8),
+    ),
+    Expectation(
+        "vllm", "kv_size",
+        lambda seen: seen.ready and seen.has(_PHASES) and not seen.has(_SIZE) and (seen.has(_BYTES) or seen.value(_USAGE) > 0),
+        lambda seen: seen.has(_SIZE), (0, 8),
+    ),
+    Expectation("vllm", "max_concurrency", lambda seen: seen.ready and seen.has(_SIZE) and not seen.has(_CONCURRENCY), lambda seen: seen.has(_CONCURRENCY), (0, 8)),
+    Expectation("vllm", "kv_bytes", lambda seen: seen.ready and seen.has(_SIZE) and not seen.has(_BYTES), lambda seen: seen.has(_BYTES), (0, 9)),
+    Expectation(
+        "vllm", "stats",
+        lambda seen: (seen.works and not seen.has(_STATS) and (seen.answers >= _ENOUGH_ANSWERS or seen.has(_SPEC) or seen.has(_TRANSFERS)))
+        or (seen.has("requests_running") and not seen.has(_USAGE)),
+        lambda seen: seen.has(_STATS),
+    ),
+    Expectation(
+        "vllm", "spec_decode",
+        lambda seen: seen.works and seen.method in _ALWAYS_DRAFT and (seen.role in ("decode", "none") or not seen.connector) and seen.value("generation_tokens_per_second") > 0 and not seen.has(_SPEC),
+        lambda seen: seen.has(_SPEC), (0, 8),
+    ),
+    Expectation(
+        "vllm", "kv_transfer",
+        lambda seen: seen.works and seen.pulls and seen.has(_RANKS) and seen.value(_HITS) > 0 and not seen.has(_TRANSFERS) and not seen.value("kv_transfer_failures_total"),
+        lambda seen: seen.has(_TRANSFERS), (0, 11),
+    ),
+    Expectation(
+        "vllm", "compatibility",
+        lambda seen: seen.ready and seen.pulls and seen.has(_TRANSFERS) and not seen.has(_RANKS),
+        lambda seen: seen.has(_RANKS), (0, 13),
+    ),
+    # Nothing tells when these were due: only a line that looks like theirs shows a new wording, or a warning that nobody knows.
+    Expectation("vllm", "jit_monitor", _never, _never, (0, 21)),
+    Expectation("vllm", "graph_compile", _never, _never),
+    Expectation("vllm", "hang", _never, _never, (0, 11)),
+    Expectation("vllm", "kv_expired", _never, _never, (0, 10)),
+    Expectation("vllm", "recompute_or_fail", _never, _never, (0, 12)),
+    Expectation("sglang", "version", lambda seen: seen.observed and seen.has(_BYTES) and not seen.started, lambda seen: seen.started),
+    Expectation(
+        "sglang", "ready",
+        lambda seen: seen.started and seen.has(_STATS) and seen.answers >= _ENOUGH_ANSWERS and not seen.observed,
+        lambda seen: seen.observed,
+    ),
+    Expectation(
+        "sglang", "startup_phases",
+        lambda seen: seen.ready and seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights"),
+        _never,
+    ),
+    Expectation("sglang", "kv_size", lambda seen: seen.ready and seen.has(_CONCURRENCY) and not seen.has(_BYTES), _never),
+    Expectation("sglang", "ceilings", lambda seen: seen.ready and seen.has(_BYTES) and not seen.has(_CONCURRENCY), lambda seen: seen.has(_CONCURRENCY)),
+    Expectation(
+        "sglang", "batches",
+        lambda seen: (seen.works and seen.answers >= _ENOUGH_ANSWERS and not seen.has(_STATS))
+        or (seen.has(_USAGE) and not seen.has("requests_running")),
+        lambda seen: seen.has(_STATS),
+    ),
+    Expectation("sglang", "deepgemm", _never, _never),
+    Expectation("sglang", "watchdog", _never, _never),
+    Expectation("sglang", "engine_death", _never, _never),
+    Expectation("sglang", "kv_exhausted", _never, _never),
+)  # fmt: skip
+
+
+class FormatDrift:
+    """Lines of one engine process that look like a signal's and could not be read."""
+
+    STATE = ("unread",)
+
+    def __init__(self) -> None:
+        self.unread: dict[str, deque[float]] = {}
+        """By signal, the times of the last few."""
+
+    def note(self, event: Unread, head: Head) -> None:
+        """Such a line."""
+        self.unread.setdefault(event.signal, deque(maxlen=_SURE)).append(head.time or 0.0)
+
+    def samples(self, seen: Seen, log_now: float | None) -> Iterator[Sample]:
+        """For each signal that this version has, whether it drifted."""
+        for each in EXPECTED:
+            if each.runtime == seen.runtime and (seen.version is None or seen.version >= each.since or each.signal in self.unread):
+                drifted = each.missing(seen) or self._unreadable(each, seen, log_now)
+                yield Sample("format_drift", (each.signal,), drifted)
+
+    def _unreadable(self, expected: Expectation, seen: Seen, log_now: float | None) -> bool:
+        times = self.unread.get(expected.signal)
+        if not times:
+            return False
+        if expected.signal in _PERIODIC:
+            if not expected.told(seen):
+                return True
+            if len(times) < _SURE or times[-1] - times[0] > _WINDOW_SECONDS:
+                return False
+        return log_now is None or log_now - times[-1] <= _FORGOTTEN_SECONDS

@@ -1,0 +1,62 @@
+"""An engine that words a line in another way is noticed: nothing that a log tells is lost in silence."""
+
+import pytest
+
+from tests.drift.mutations import DATA, longest, read, reworded, watched
+
+LOGS = {
+    "vllm": (
+        "vllm-0.33/rendered-decode-nixl.log",
+        "vllm-0.32/captured-pd-decode-proven.log",
+        "vllm-0.26/rendered-combined-dspark.log",
+        "vllm-0.33/rendered-crash-oom.log",
+    ),
+    "sglang": ("sglang-0.5.23/rendered-startup-dspark.log", "sglang-0.5.23/rendered-failures.log"),
+}
+CASES = [
+    pytest.param(log, rule, piece, how, id=f"{log}-{rule.name}-{piece.strip()[:24]}-{how}")
+    for runtime, logs in LOGS.items()
+    for log in logs
+    for text in [(DATA / log).read_text(encoding="utf-8")]
+    for rule in watched(runtime)
+    for piece in dict.fromkeys(map(longest, rule.source))
+    if len(piece) > 4 and piece in text
+    for how in ("all", "first", "last")
+    if reworded(piece, how) != piece
+]
+BY_ITSELF = frozenset(
+    {
+        # Lines at INFO that stand for themselves: with every word changed nothing is left to know them by, and no other line implies them.
+        *("graph_compiled", "kv_profiled", "graphs_captured", "jit_warmed_up", "mhc_warmed_up", "broadcast_stuck"),
+        *("deepgemm_session", "sglang_graphs_captured", "hyper_connections_compiled", "fired_up", "deepseek_pools", "child_failed"),
+        "compatibility_mismatch",  # in a traceback whose record is known: the failure counts, only its reason is lost
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """What each log tells as it is."""
+    folder = tmp_path_factory.mktemp("logs")
+    return {log: read((DATA / log).read_text(encoding="utf-8"), folder / "log") for logs in LOGS.values() for log in logs}
+
+
+@pytest.mark.parametrize("log", [log for logs in LOGS.values() for log in logs])
+def test_a_log_as_it_is_has_no_drift(log, originals):
+    """Nothing stays away from a log that is understood."""
+    assert originals[log][1] == set()
+
+
+@pytest.mark.parametrize(("log", "rule", "piece", "how"), CASES)
+def test_a_new_wording_is_noticed(log, rule, piece, how, originals, tmp_path):
+    """It sets format_drift or counts as an unknown warning or error, unless all that the line told is told by others."""
+    told, drifted, unknown = originals[log]
+    text = (DATA / log).read_text(encoding="utf-8")
+    told_now, drifted_now, unknown_now = read(text.replace(piece, reworded(piece, how)), tmp_path / "log")
+    noticed = drifted_now > drifted or unknown_now > unknown
+    assert noticed or told <= told_now or (how == "all" and rule.name in BY_ITSELF)
+
+
+def test_what_stands_for_itself_is_still_true():
+    """No exception outlives its reason."""
+    assert BY_ITSELF <= {case.values[1].name for case in CASES}
