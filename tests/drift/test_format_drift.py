@@ -33,6 +33,18 @@ CASES = {
     "no bytes": (START + SIZE + INIT + READY, {"kv_bytes"}),
     "no concurrency": (COMPLETE.replace("Maximum concurrency for", "Requests of"), {"max_concurrency"}),
     "no phase": (START + BYTES + SIZE + READY, {"startup_phases"}),
+    "no graphs, but enforce_eager": (
+        COMPLETE + "(EngineCore pid=318) INFO 07-14 03:12:51 [gpu_worker.py:1] Free memory on device (94.52/95.58 GiB) on startup. Desired GPU memory utilization is "
+        "(0.9, 86.02 GiB). Actual usage is 35.64 GiB for weight, 2.11 GiB for peak activation, 0.52 GiB for non-torch memory, and 0.0 GiB for CUDAGraph memory. "
+        "Current kv cache memory in use is 47.75 GiB.\n",
+        set(),
+    ),
+    "graphs of which no line tells": (
+        COMPLETE + "(EngineCore pid=318) INFO 07-14 03:12:51 [gpu_worker.py:1] Free memory on device (94.52/95.58 GiB) on startup. Desired GPU memory utilization is "
+        "(0.9, 86.02 GiB). Actual usage is 35.64 GiB for weight, 2.11 GiB for peak activation, 0.52 GiB for non-torch memory, and 2.31 GiB for CUDAGraph memory. "
+        "Current kv cache memory in use is 47.75 GiB.\n",
+        {"startup_phases"},
+    ),
     "not ready yet": (START + SIZE, set()),
     "begins after the start": (READY + stats(1) + stats(11), set()),
     "begins in the start": (SIZE + INIT + READY + stats(1), {"version"}),
