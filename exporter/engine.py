@@ -36,7 +36,6 @@ _ENOUGH_ANSWERS = 20
 _NIXL_TELLS_FAILURES = (0, 31)
 _TELLS_OF_FETCHES = (0, 27)
 _TELLS_OF_DEFERRED = (0, 19)
-_OPEN_PHASES = 1024
 
 
 class Engine(PairHandlers, SglangHandlers):
@@ -60,7 +59,6 @@ class Engine(PairHandlers, SglangHandlers):
         "_dp_rank",
         "_totals",
         "_answered_since_ready",
-        "_phase_began",
         "_told",
         "gateway",
         "witnesses",
@@ -106,7 +104,7 @@ class Engine(PairHandlers, SglangHandlers):
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
         self._answered_since_ready = -math.inf
-        self._phase_began: dict[tuple[str, str], float] = {}
+        self.life.startup.began.clear()
         self._told.judged.clear()
 
     def _make_handlers(self) -> dict[type[object], Callable[..., None]]:
@@ -122,7 +120,7 @@ class Engine(PairHandlers, SglangHandlers):
             events.Hazard: self.life.hazard,
             events.PhaseFinished: self._phase_finished,
             events.PhaseBegan: lambda event, head: self.life.startup.begin(event.phase, head),
-            events.DraftCaptureBegan: lambda event, head: self._begin_phase("graph_capture_draft", head),
+            events.DraftCaptureBegan: lambda event, head: self.life.startup.begin_untimed("graph_capture_draft", head),
             events.Component: self._component,
             events.MemoryReport: self.capacity.memory_report,
             events.KvCacheBytes: self.capacity.kv_cache_bytes,
@@ -273,21 +271,15 @@ class Engine(PairHandlers, SglangHandlers):
         if event.component == "model_runner":
             self.life.startup.begin("load_weights", head)  # the second runner says no more before it loads
 
-    def _begin_phase(self, phase: str, head: Head) -> None:
-        """A phase of one process began that no line gives a duration: its end is told by another line."""
-        self.life.startup.begin(phase, head)
-        if head.time is not None and len(self._phase_began) < _OPEN_PHASES:
-            self._phase_began[phase, head.origin.who] = head.time
-
     def _end_phase(self, phase: str, head: Head) -> None:
-        began = self._phase_began.pop((phase, head.origin.who), None)
-        if began is not None and head.time is not None and head.time >= began:
-            self.life.finished(events.PhaseFinished(phase, head.time - began), head, alone=self.settings.alone)
+        seconds = self.life.startup.end_untimed(phase, head)
+        if seconds is not None:
+            self.life.finished(events.PhaseFinished(phase, seconds), head, alone=self.settings.alone)
 
     def _compile_began(self, event: events.CompileBegan, head: Head) -> None:
         self.jit.began(event, head, self.life.phase)
         if event.event == "autotune" and self.life.phase == "startup":
-            self._begin_phase("autotune", head)
+            self.life.startup.begin_untimed("autotune", head)
 
     def _compile_ended(self, event: events.CompileEnded, head: Head) -> None:
         self.jit.ended(event, head, self.life.phase)

@@ -134,6 +134,7 @@ class PdEvidence:
         "failed_ranks",
         "quiet_since",
         "_before",
+        "_told_at",
         "_round",
         "_responses",
         "_answers_are_told",
@@ -163,6 +164,8 @@ class PdEvidence:
         """How the window looked when the last period ended."""
         self._digest = digest
         self._before: dict[str, tuple[float | None, float]] = {}
+        self._told_at: float | None = None
+        """When the last periodic line came."""
         self._round: set[str] = set()
         self._responses = 0.0
         self._answers_are_told = False
@@ -182,9 +185,7 @@ class PdEvidence:
     @property
     def quiet_from(self) -> float | None:
         """Since when no token was told of: a log that broke off tells of none, either."""
-        if self.quiet_since is not None:
-            return self.quiet_since
-        return max((at for at, _ in self._before.values() if at is not None), default=None)
+        return self._told_at if self.quiet_since is None else self.quiet_since
 
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
@@ -205,6 +206,7 @@ class PdEvidence:
         prompt_rate, generation_rate = event.prompt_rate, event.generation_rate
         before = self._before.get(engine)
         self._before[engine] = now, running
+        self._told_at = now if now is not None else self._told_at
         # Those that ended and those by which more run; where no answers are told, those that run.
         if not self._answers_are_told or not before:
             admitted = max(admitted, running)

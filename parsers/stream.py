@@ -70,7 +70,6 @@ class LogStream(LibraryLines):
         """`framing` is that of the file; `year` and `month` are those of the last line, as most headers print no year."""
         super().__init__(year, month)
         self._records = dispatch(Scope.RECORD, "vllm")
-        self._continuations = dispatch(Scope.CONTINUATION)
         self.cut_lines = 0
         """Lines that were longer than LINE_LIMIT, and that a bar had redrawn."""
         self.unwrapped = 0
@@ -336,7 +335,7 @@ class LogStream(LibraryLines):
         if head.level in ALARMING:
             self._goes_on(line, start, head)
         elif self._explained:
-            self._match(self._continuations, line, start, head)
+            self._match(dispatch(Scope.CONTINUATION), line, start, head)
 
     def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
         """A warning or an error: its further lines may hold the exception that caused it."""

@@ -145,7 +145,7 @@ NOT_STATE = {
     "Log": {"streams", "_written", "_past", "_patterns"},
     "Framing": {"parts", "_containers", "_pods"},
     "LogStream": {
-        "_framing", "of_others", "unwrapped", "_records", "_continuations", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
+        "_framing", "of_others", "unwrapped", "_records", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
         "_access_prefixes", "_strangers", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
