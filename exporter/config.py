@@ -30,9 +30,9 @@ from exporter.config_errors import (
 )
 from exporter.durations import seconds_of, zone_seconds
 from exporter.families import FAMILIES
+from exporter.patterns import compiled
 from exporter.source_names import STDIN, name_of
 from exporter.verdict import LEAST_FAILED_REQUESTS, LEAST_FAILED_SHARE
-from parsers.patterns import compiled
 
 __all__ = (
     "RESERVED_LABELS",

@@ -13,11 +13,11 @@ from exporter.exposition import SourceSnapshot
 from exporter.faults import Faults
 from exporter.gateway import GATEWAYS
 from exporter.jit_incidents import WARMUP_GRACE_SECONDS
+from exporter.patterns import Patterns
 from exporter.verdict import PairSettings
 from exporter.worker_files import origin_of, told_by
 from parsers.log import CONTAINERS, Counts, added
 from parsers.matching import Found
-from parsers.patterns import Patterns
 from parsers.resume import ResumableLog
 
 _LINES_OF_NOBODY = 1000

@@ -1,13 +1,13 @@
 """The bytes of one file as events: its lines without their wrapping, and a stream for each container that the wrapping names."""
 
 from collections import defaultdict
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Protocol, TypeAlias
 
 from parsers.framing import Framing
 from parsers.header import UNKNOWN_LEVEL, strip_colour
 from parsers.lines import LineBuffer
 from parsers.matching import Found
-from parsers.patterns import Patterns
 from parsers.stream import LogStream
 
 CONTAINERS = 64
@@ -16,6 +16,16 @@ CONTAINERS = 64
 
 Counts: TypeAlias = dict[str, dict[str, int]]
 """Lines by family, and by level or rule."""
+
+
+class LinePatterns(Protocol):
+    """Patterns that users bring, by name."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+
+    def count(self, lines: list[str], found: dict[str, int], timeouts: dict[str, int]) -> None:
+        """Add in how many lines each is found, and where that took too long."""
 
 
 def added(counts: Counts, more: Counts) -> Counts:
@@ -36,7 +46,7 @@ class Log:
 
     STATE = ("known_streams", "known_past", "last_time", "_buffer", "_framing", "_wrapped", "_pattern_lines", "_pattern_timeouts")
 
-    def __init__(self, year: int, month: int = 12, patterns: Patterns | None = None) -> None:
+    def __init__(self, year: int, month: int = 12, patterns: LinePatterns | None = None) -> None:
         """`year` and `month` are those of the last line; most headers print no year. `patterns` are looked for in lines as they are in the file."""
         self._written = year, month
         self._patterns = patterns

@@ -1,8 +1,7 @@
 """A log that is read on after a restart, though no byte of its text was kept."""
 
-from parsers.log import Log
+from parsers.log import LinePatterns, Log
 from parsers.matching import Found
-from parsers.patterns import Patterns
 
 _REPLAY_LIMIT = 1024 * 1024
 """Bytes after which a line whose last part never came is given up."""
@@ -17,7 +16,7 @@ class ResumableLog:
 
     STATE = ("log", "replay")
 
-    def __init__(self, year: int, month: int = 12, patterns: Patterns | None = None) -> None:
+    def __init__(self, year: int, month: int = 12, patterns: LinePatterns | None = None) -> None:
         """As Log."""
         self.log = Log(year, month, patterns)
         self._written = year, month

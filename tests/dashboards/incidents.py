@@ -55,5 +55,8 @@ def plays() -> dict[str, Play]:
         "sglang-jit": saved("sglang-0.5.23/rendered-jit-while-serving", mark="Decode batch"),
         "sglang-probes": saved("sglang-0.5.17/rendered-idle-probes"),
         "sglang-pools": saved("sglang-0.5.17/rendered-kv-pools", mark=".*"),
+        "reworded": saved("vllm-0.26/rendered-combined-dspark", mark="Loading weights took").reworded(
+            "Maximum concurrency", "Most requests"
+        ),
         "v0": saved("vllm-0.5/field-v0-idle-stats", add=[*_samples("requests_preempted_total"), EXPLODES], patterns={"bomb": "(a|aa)+$"}),
     }

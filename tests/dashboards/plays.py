@@ -19,6 +19,12 @@ class Play:
     settings: Mapping[str, Any]
     """What the configuration says of it."""
 
+    def reworded(self, old: str, new: str) -> "Play":
+        """The same log of a version that words something in another way."""
+        before, after = ([line.replace(old, new) for line in lines] for lines in (self.before, self.after))
+        assert (before, after) != (self.before, self.after)
+        return Play(before, after, self.settings)
+
     @property
     def lines(self) -> list[str]:
         """The whole log."""

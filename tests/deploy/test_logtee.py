@@ -162,23 +162,25 @@ def test_a_directory_that_is_not_there(logtee: Start, tmp_path: Path) -> None:
     assert (engine.returncode, out, err) == (0, lines_of(1000), b"")
 
 
-def test_a_directory_that_comes_back(logtee: Start, tmp_path: Path) -> None:
-    """The copy says what is missing."""
+@pytest.mark.parametrize(
+    "write", ["os.write(1, b'%d' % n); time.sleep(.003); os.write(1, b'\\n')", "os.write(1, b'%d\\n' % n)"], ids=["in parts", "whole"]
+)
+def test_a_directory_that_comes_back(logtee: Start, tmp_path: Path, write: str) -> None:
+    """The copy says what is missing, and begins with a whole line."""
     log = tmp_path / "late" / "engine.log"
-    engine = logtee(
-        log, sys.executable, "-uc", "import time\nfor n in range(10_000):\n    print(n); time.sleep(.01)", stdout=subprocess.DEVNULL
-    )
-    try:
-        time.sleep(0.2)
-        log.parent.mkdir()
-        wait_for(lambda: log.exists() and log.read_bytes().count(b"\n") > 3, "the copy to begin")
-    finally:
-        engine.terminate()
-        engine.wait(20)
+    code = f"import os, time\nfor n in range(10_000):\n    {write}; time.sleep(.003)"
+    engine = logtee(log, sys.executable, "-c", code)
+    assert [int(engine.stdout.readline()) for _ in range(100)] == list(range(100))
+    log.parent.mkdir()
+    wait_for(lambda: log.exists() and log.read_bytes().count(b"\n") > 3, "the copy to begin")
+    engine.terminate()
+    engine.wait(20)
     first, *rest = log.read_bytes().splitlines()
-    assert first.startswith(b"logtee: ")
-    assert first.endswith(b" bytes are missing here: No such file or directory")
-    assert [int(each) for each in rest] == list(range(int(rest[0]), int(rest[-1]) + 1))
+    numbers = [int(each) for each in rest]
+    missing = int(first.split()[1])
+    assert first == b"logtee: %d bytes are missing here: No such file or directory" % missing
+    assert missing == sum(len(f"{n}\n") for n in range(numbers[0]))
+    assert numbers[:-1] == list(range(numbers[0], numbers[-1]))
 
 
 def test_a_disk_that_is_full(logtee: Start, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class RotatingFile:
         self._written = 0
         self._mid_line = False
         self._lost = 0
+        self._torn = False
         self._why = ""
         self._next_try = 0.0
 
@@ -58,6 +59,7 @@ class RotatingFile:
         """Remember that so many bytes are missing here; said in the file once it can be written."""
         self._lost += count
         self._why = why
+        self._torn = True
 
     def _room(self, block: bytes) -> int:
         """How much of a block belongs into this file; 0 when the next one is due."""
@@ -74,10 +76,11 @@ class RotatingFile:
         if self._file < 0:
             self._open()
         if self._lost and self._file >= 0:
-            # The rest of a line whose beginning is missing must not look like one.
-            rest = data.find(b"\n") + 1 or len(data)
-            self._lost += rest
-            data = data[rest:]
+            if self._torn:  # the rest of a line whose beginning is missing must not look like one
+                end = data.find(b"\n") + 1
+                self._torn = not end
+                self._lost += end or len(data)
+                data = data[end or len(data) :]
             if not data:
                 return
             notice = f"logtee: {self._lost} bytes are missing here: {self._why}\n"

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from exporter.patterns import SECONDS_A_READ, TIMEOUTS, Patterns
 from parsers.log import Log
-from parsers.patterns import SECONDS_A_READ, TIMEOUTS, Patterns
 
 EXPLODES = r"(a|aa)+$"
 FUSE = b"a" * 60 + b"!\n"
