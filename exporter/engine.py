@@ -8,7 +8,7 @@ from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, Sample
 from exporter.evidence.engine_side import EngineWitnesses
 from exporter.faults import Faults
-from exporter.format_drift import FormatDrift, Seen
+from exporter.format_drift import Seen
 from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.history import Portrait
 from exporter.interval import IntervalGauges, drafts
@@ -62,7 +62,6 @@ class Engine(PairHandlers, SglangHandlers):
         "_told",
         "gateway",
         "witnesses",
-        "drift",
     )
 
     def __init__(self, faults: Faults, digest: Digest, pair: PairSettings = UNCONFIGURED) -> None:
@@ -99,7 +98,6 @@ class Engine(PairHandlers, SglangHandlers):
         self.standing = Standing()
         self.jit.restart()
         self.witnesses.restart()
-        self.drift = FormatDrift()
         self._observed: dict[str, str] = {}
         self._dp_rank: dict[str, str] = {}
         self._totals: dict[str, float] = {}
@@ -208,7 +206,7 @@ class Engine(PairHandlers, SglangHandlers):
                 self.counters.create(series.family, {k: v for k, v in {**known, **series.labels}.items() if v})
 
     def _unread(self, event: events.Unread, head: Head) -> None:
-        self.drift.note(event, head)  # of this process: the next one has another
+        self.life.drift.note(event, head)  # of this process: the next one has another
 
     # -- settings and start-up -----------------------------------------------------------------------------------------
 
@@ -431,7 +429,7 @@ class Engine(PairHandlers, SglangHandlers):
             return
         seen = self._seen(log_now)
         yield from seen.take(self._engine_samples(clock, now, log_now))
-        yield from self.drift.samples(seen, log_now)
+        yield from self.life.drift.samples(seen, log_now)
 
     def _seen(self, log_now: float | None) -> Seen:
         """What decides which signals were due."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.counters import FOLD_SECONDS, Counters, Digest, Folds, Sample
+from exporter.format_drift import FormatDrift
 from exporter.history import History
 from exporter.startup import PHASES, UNTOLD, StartupPhase
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
@@ -42,6 +43,7 @@ class LifeCycle:
         "_combinations",
         "_summary",
         "warmup_failed",
+        "drift",
     )
 
     def __init__(self, counters: Counters, digest: Digest) -> None:
@@ -54,6 +56,7 @@ class LifeCycle:
         self.startup = StartupPhase()
         self.history = History()
         self.hazards: set[str] = set()
+        self.drift = FormatDrift()
         self._engine_core_seen = False
         self._start_lines: set[tuple[str, str]] = set()
         self._phases: dict[str, dict[str, list[float]]] = {}
@@ -120,6 +123,7 @@ class LifeCycle:
         self._combinations.clear()
         self._summary.clear()
         self._engine_core_seen = self.warmup_failed = False
+        self.drift = FormatDrift()
 
     def is_ready(self, head: Head, *, observed: bool = True) -> None:
         """The HTTP server accepts requests. After an end this is another process, whose start lines are not in the log.

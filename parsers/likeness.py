@@ -14,13 +14,13 @@ _VLLM = {
         r"(?:Engine \d{1,3}|\d{1,3} Engines Aggregated)[^:\n]{0,8}: [^:\n]{0,40}(?:throughput|tokens/s)"
         r"|Engine \d{3}: [A-Z][^:\n]{0,40}: \d+\.\d tokens/s|[^:=\n]{0,24}\bthroughput: \d"
     ),
-    "spec_decode": _SOME + r"\b[Ss]pec(?:ulative )?-?[Dd]ecod(?:ing|e) (?:metrics|stat)|[^=\n]{0,80}, Accepted throughput: \d",
-    "kv_transfer": _SOME + r"\bKV [Tt]ransfer (?:metrics|stat)|[^=\n]{0,64}: Num successful transfers=",
+    "spec_decode": _SOME
+    + r"\b[Ss]pec(?:ulative )?-?[Dd]ecod(?:ing|e) (?:metrics|stat)|[A-Z][\w ]{2,40}: [A-Z][\w ]{2,40}: \d[\d.]*, Accepted throughput: \d",
+    "kv_transfer": _SOME + r"\bKV [Tt]ransfer (?:metrics|stat)|[A-Z][\w ]{2,40}: Num successful transfers=",
     "kv_size": _SOME + r"\bKV cache (?:size|capacity|pool size)\b",
     "max_concurrency": _SOME + r"\b[Mm]ax(?:imum)? concurrency\b",
     "kv_bytes": r"(?:Available|Free) [^:\n]{0,16}(?:memory|KV cache)[^:\n]{0,24}: [\d.,]+ [KMG]i?B|Available KV",
-    "compatibility": _SOME
-    + r"\bNIXL compatib|NIXL [^:\n]{0,24}compatib|[\w.]{1,40}Error: [^:\n]{0,32}\b(?:compatibility hash|hash mismatch)",
+    "compatibility": _SOME + r"\bNIXL compatib|NIXL [^:\n]{0,24}compatib",
     "kv_expired": _SOME + r"\bexpired KV",
     "recompute_or_fail": _SOME + r"\bKV load fail",
     "jit_monitor": _SOME + r"\bJIT compilation(?:s)? during inference: ",
@@ -34,7 +34,7 @@ _VLLM = {
 }
 
 _SGLANG = {
-    "batches": r"(?:Prefill|Decode) batch\b|[^\n]{0,48}?#(?:running-req|new-seq|new-token)\b",
+    "batches": r"(?:Prefill|Decode) batch\b|[A-Z][\w ,.]{0,47}?#(?:running-req|new-seq|new-token)\b",
     "kv_size": _SOME + r"\bKV [Cc]ache (?:is )?allocated|[^:\n]{0,24}\bpool sizes?\b: \w+=|DSV4 pool",
     "ceilings": r"max_total_num_tokens\b",
     "startup_phases": (

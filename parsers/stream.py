@@ -78,9 +78,8 @@ class LogStream(LibraryLines):
         """Lines that a prefix within this text says another container's are."""
         self._framing = framing
         self._returns = CarriageReturns()
-        self._heads: dict[str, Head] = {}
-        self._strangers: set[str] = set()
-        """How messages begin that are like no signal's."""
+        self._heads: dict[str, Head | None] = {}
+        """By the text of a header; None for the beginning of a message that is like no signal's."""
         self._access_prefixes: tuple[str, ...] = ()
         self._explained = False
 
@@ -143,7 +142,7 @@ class LogStream(LibraryLines):
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
-        prefixes, strangers, calm = self._access_prefixes, self._strangers, 0
+        prefixes, calm = self._access_prefixes, 0
         rest = iter(lines)
         self._go_on(rest)
         for line in rest:
@@ -173,7 +172,7 @@ class LogStream(LibraryLines):
             if head.level == "INFO":
                 calm += 1
                 if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
-                    if message[:_BEGINNING] not in strangers:
+                    if message[:_BEGINNING] not in heads:
                         self._meet(line, start, head)
                     continue
                 self._record(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
@@ -185,12 +184,12 @@ class LogStream(LibraryLines):
 
     def _meet(self, line: str, start: int, head: Head) -> None:
         """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
-        if len(self._strangers) >= _KNOWN_HEADS:
-            self._strangers.clear()
+        if len(self._heads) >= _KNOWN_HEADS:
+            self._heads.clear()
         if unread := alike(VLLM, line, start):
             self._emit(unread, head)
         else:
-            self._strangers.add(line[start : start + _BEGINNING])
+            self._heads[line[start : start + _BEGINNING]] = None
 
     def _go_on(self, lines: Iterator[str]) -> None:
         """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record."""
@@ -363,9 +362,7 @@ class LogStream(LibraryLines):
         if record.quotes_users:
             return True
         if record.raised:
-            event = self._match(self._exceptions, line, start, replace(head, parent=record.event))
-            if event is None and (unread := alike(VLLM, line, start)):
-                self._emit(unread, head)
+            self._match(self._exceptions, line, start, replace(head, parent=record.event))
         elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True

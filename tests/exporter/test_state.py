@@ -146,7 +146,7 @@ NOT_STATE = {
     "Framing": {"parts", "_containers", "_pods"},
     "LogStream": {
         "_framing", "of_others", "unwrapped", "_records", "_exceptions", "_requests", "_found", "_responses", "_origins", "_heads",
-        "_access_prefixes", "_strangers", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
+        "_access_prefixes", "_wrapped_time", "_nesting", "_glued", "_tagged_records",
     },
     "LogClock": {"text"},
     "LineBuffer": {"returns", "_rest"},
