@@ -82,12 +82,15 @@ def test_a_command_that_is_none(logtee: Start, tmp_path: Path) -> None:
     assert engine.returncode == 127
 
 
+@pytest.mark.parametrize("ignored", [False, True], ids=["", "ignored by the caller"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_signals_go_to_the_engine(logtee: Start, tmp_path: Path, number: int) -> None:
+def test_signals_go_to_the_engine(logtee: Start, tmp_path: Path, number: int, ignored: bool) -> None:
     """Which ends in its own way, and has its last words."""
+    before = signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
     log = tmp_path / "engine.log"
     command = f"trap 'echo caught; kill $child; exit 3' {number}; echo up; sleep 60 & child=$!; wait"
     engine = logtee(log, "sh", "-c", command)
+    signal.signal(number, before)
     wait_for(lambda: log.exists() and b"up" in log.read_bytes(), "the engine to be up")
     engine.send_signal(number)
     out, _ = engine.communicate(timeout=20)

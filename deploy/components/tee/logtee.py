@@ -214,7 +214,8 @@ def start(command: list[str], output: int) -> int:
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
             setsigmask=(),
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them, the engine need not
+            # Python ignores the first two, the engine need not; the others may have been ignored by who started us, as a job in the background.
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, *FORWARDED),
         )
     except OSError as error:
         print(f"logtee: {command[0]}: {error.strerror}", file=sys.stderr)
