@@ -27,6 +27,7 @@ SECRETS = {"INFERLOG_PASSWORD": WORD, "HF_TOKEN": WORD, "AWS_SECRET_ACCESS_KEY":
 NO_OUTPUT_OF_LOGS = {
     "run": "searched below",
     "demo": "reads bundled logs only",
+    "drift": "reads the source of an engine, and no log",
     "replay": "writes the log itself, as it is told to",
 }
 OTHER_ARGUMENTS: dict[str, Callable[[Path], list[str]]] = {
