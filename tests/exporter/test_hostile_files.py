@@ -15,7 +15,7 @@ import pytest
 from exporter.checkpoint import StateFile
 from exporter.tail import files_below
 
-from .conftest import READY, Running, free_port, line, logo
+from .conftest import READY, Running, free_port, line, logo, selected
 
 Start = Callable[..., Running]
 
@@ -157,10 +157,9 @@ def test_a_swapped_link_shows_nothing_and_stops_nobody(run: Start, tmp_path: Pat
     with good.open("a") as log:
         log.write(f"{line('Recovered from KV load failure: 1 request(s) rescheduled (7 tokens affected).')}\n")
     daemon.wait_value(1, "inferlog_kv_recomputed_requests_total", pod="good")
-    assert 640 == daemon.value("inferlog_kv_cache_size_tokens", pod="good")
+    assert {640} == set(selected(daemon.get()[1], "inferlog_kv_cache_size_tokens"))
     assert 0 == daemon.value("inferlog_source_up", pod="linked")
     told = daemon.get()[1] + daemon.errors.read_text() + (tmp_path / "state.json").read_text()
-    assert "666" not in daemon.get()[1]
     assert SECRET not in told
     assert 2 == daemon.errors.read_text().count("0.log: EPERM")
 
