@@ -104,7 +104,7 @@ def _kept(name: str, make: Callable[[], tuple[Iterator[bytes], Truth]]) -> Corpu
     code = zlib.crc32(b"".join(source.read_bytes() for source in sources))
     path = CORPORA / f"{name}-{code:08x}.log"
     told = path.with_suffix(".truth.json")
-    if not told.exists():
+    if not (path.exists() and told.exists()):
         CORPORA.mkdir(exist_ok=True)
         for old in CORPORA.glob(f"{name}-????????.*"):
             old.unlink()
