@@ -164,25 +164,30 @@ def run(
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_source_options
 def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, warmup_grace: float | None) -> None:
-    """Read logs to their end and print the exposition. Each FILE is a source of its own; - is standard input."""
+    """Read logs to their end and print the exposition.
+
+    Each FILE is a source of its own, but for the pieces of a rotated log, which are one; - is standard input.
+    """
     from exporter import saved
+    from exporter.analysis.inputs import saved_logs
     from exporter.exposition import exposition
-    from exporter.source_names import name_of
 
     _refuse_two_inputs(files)
     settings = {"pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace}
     given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
-    names: set[str] = set()
-    for path in files:
-        try:
-            source = saved.open_source(path, name_of(path, names), **given)
-            for _ in saved.read(path, source):
+    damages: list[str] = []
+    try:
+        for log in saved_logs(files):
+            source = saved.source_of(log, **given)
+            for _ in saved.read_all(log, source, damages.append):
                 pass
-        except OSError as error:
-            _fail(f"{path}: {error.strerror}", FAILURE)
-        snapshots += saved.snapshots(source)
+            snapshots += saved.snapshots(source)
+    except OSError as error:
+        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
     click.echo(exposition(snapshots), nl=False)
+    if damages:
+        _fail("; ".join(damages), FAILURE)
 
 
 @main.command()
@@ -191,25 +196,27 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
 def events(files: Sequence[str], follow: bool) -> None:
     """Print what the logs tell, one JSON object a line. Text and ids of users are never in it."""
     from exporter import saved
+    from exporter.analysis.inputs import saved_logs
     from exporter.event_lines import event_line, followed
-    from exporter.source_names import name_of
 
     if follow and len(files) > 1:
         _fail("--follow takes one FILE")
     _refuse_two_inputs(files)
+    damages: list[str] = []
     try:
-        names: set[str] = set()
-        for path in files:
-            source = saved.open_source(path, name_of(path, names))
-            for found in followed(path, source) if follow else saved.read(path, source):
+        for log in saved_logs(files):
+            source = saved.source_of(log)
+            for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
                 for each in found:
                     click.echo(event_line(source.name, each, source.clock))
     except BrokenPipeError:
         sys.stdout = None  # the reader had enough: nothing may be flushed at exit
     except OSError as error:
-        _fail(f"{path}: {error.strerror}", FAILURE)
+        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:
         sys.exit(0)
+    if damages:
+        _fail("; ".join(damages), FAILURE)
 
 
 main.add_command(analyze_command(_source_options))

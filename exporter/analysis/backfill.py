@@ -1,12 +1,13 @@
 """A saved log as OpenMetrics with the times of its lines: what would have been scraped, for `promtool tsdb create-blocks-from openmetrics`."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Any, Self, TextIO
 
-from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
+from exporter.analysis.inputs import DamagedError, SavedLog, Tick, Written, chunks
 from exporter.clock import zone_between
 from exporter.exposition import SourceSnapshot
 from exporter.families import FAMILIES, PREFIX
@@ -19,7 +20,9 @@ LONGEST_GAP_SECONDS = 86_400.0
 """Over a longer one, as a line with a wrong year makes it, nothing is written."""
 
 _TOTAL = "_total"
+_TIME = "_timestamp_seconds"
 _NEWLINE = b"\n"
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,36 @@ class Filled:
 
     source: str
     scrapes: int
-    damaged: str
+    damages: tuple[str, ...]
+    """Of which files something is missing, in words."""
 
 
 class _Past:
     """Goes through a log and looks at its source at each interval's end."""
 
-    def __init__(self, source: Source, fill: "Backfill") -> None:
+    def __init__(self, source: Source, fill: "Backfill", written: Written) -> None:
         self._source, self._fill = source, fill
+        self._ahead = Log(written.year, written.month)
+        """Tells a line's time before the line counts."""
+        self._clock = b""
         self._due: float | None = None
         self._before: float | None = None
         self.scrapes = 0
+
+    def read(self, line: bytes) -> None:
+        """A line: at an interval that ended before it was written it has not been counted yet."""
+        clock = _CLOCK.search(line)
+        if clock and clock[0] != self._clock:
+            self._clock = clock[0]
+            self._go_on(self._time_of(line))
+        self.take(self._source.parse(line, None, ""))
+
+    def _time_of(self, line: bytes) -> float | None:
+        clock = self._source.clock
+        times = [at for _, head in self._ahead.feed(line) if (at := clock.epoch(head)) is not None]
+        if times or self._ahead.last_time is None:
+            return times[0] if times else None
+        return self._ahead.last_time - clock.zone
 
     def take(self, found: list[Found]) -> None:
         """The events of a line, or none; the line's time counts either way."""
@@ -90,7 +112,7 @@ def guessed_zone(log: SavedLog) -> float | None:
         return None
     plain = Log(log.written.year, log.written.month)
     try:
-        for data in chunks(log):
+        for data in chunks(log.path):
             plain.feed(data)
     except DamagedError:
         return None  # the last line is not there
@@ -106,8 +128,8 @@ class Backfill:
         self.interval, self._labels = interval, dict(labels)
         self._files = ExitStack()
         self._spools: dict[str, IO[str]] = {}
-        self._there: dict[str, str] = {}
-        """The series of the last look at the log that is read, with their families."""
+        self._times: dict[str, str] = {}
+        """The series of the last look at the log that is read whose values are times, with their families."""
 
     def __enter__(self) -> Self:
         return self
@@ -119,29 +141,35 @@ class Backfill:
         """Take one log; without a `zone` a container runtime's times tell it, or none. Raises OSError."""
         source = _PastSource(log.name, year=log.written.year, month=log.written.month, **settings)
         source.clock.given = zone
-        past, damage = _Past(source, self), ""
-        self._there = {}
-        try:
-            for line in _lines(chunks(log, tick)):
-                past.take(source.parse(line, None, ""))
-        except DamagedError as error:
-            damage = str(error)
-        past.take(source.parse_end(""))
+        past, damages = _Past(source, self, log.written), []
+        self._times = {}
+        for path in log.pieces:
+            try:
+                for line in _lines(chunks(path, tick)):
+                    past.read(line)
+            except DamagedError as error:
+                damages.append(f"{path}: damaged, the rest could not be read ({error})")
+            past.take(source.parse_end(""))
         past.end()
-        return Filled(log.name, past.scrapes, damage)
+        return Filled(log.name, past.scrapes, tuple(damages))
 
     def scrape(self, source: Source, at: float) -> None:
-        """Everything as it is. What is gone gets one value that is none: the format has no mark for it, and the last one would stay for five minutes."""
-        there: dict[str, str] = {}
+        """Everything as it is. A series that is gone just ends, which Prometheus sees five minutes later: the format has no mark for an end.
+
+        A value that is no number would be one, but blanks every sum that it is in. Nobody adds up times, and min and max pass over it: a
+        time that no longer holds gets one, as it would make dashboards tell of an incident that is over.
+        """
+        times: dict[str, str] = {}
         for snapshot in source.snapshots(at):
             for family, labels, value in snapshot.samples:
                 series = self._series(snapshot, family, labels)
-                there[series] = family
+                if family.endswith(_TIME):
+                    times[series] = family
                 self._spool(family).write(f"{series} {float(value)!r} {at:.3f}\n")
-        for series, family in self._there.items():
-            if series not in there:
+        for series, family in self._times.items():
+            if series not in times:
                 self._spool(family).write(f"{series} NaN {at:.3f}\n")
-        self._there = there
+        self._times = times
 
     def _series(self, snapshot: SourceSnapshot, family: str, labels: tuple[str, ...]) -> str:
         names = FAMILIES[family]
@@ -206,3 +234,8 @@ def assumed(log: SavedLog, zone: float | None, guess: float | None) -> str:
     else:
         text = "times without a zone are taken for UTC, as nothing tells their zone"
     return "; ".join(filter(None, (text, year)))
+
+
+def pieces_read(log: SavedLog) -> str:
+    """That several files are read as one log, in words; empty where it is one file."""
+    return f"read as one rotated log, oldest first by {log.order}: {', '.join(log.pieces)}" if len(log.pieces) > 1 else ""

@@ -73,6 +73,8 @@ def _pool(watch: Watch, found: dict[str, Finding]) -> Answer:
 
 def _pair(watch: Watch, found: dict[str, Finding]) -> Answer:
     verdict = watch.engine.standing.verdict
+    if verdict in _PD_OPEN and "InferlogPDRouterBypass" in found:
+        return "fail", "prompts were computed here: see the finding"
     if verdict in _PD_OPEN:
         return "not known", f"verdict {verdict or 'unproven'}"
     if verdict == "not_disaggregated":

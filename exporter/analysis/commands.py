@@ -81,8 +81,9 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
     ) -> None:  # fmt: skip
         """Say what happened in saved logs, what is wrong and what to do.
 
-        Each FILE is an engine or a gateway of its own; gzip and Zstandard are read as they are, - is standard input. Ends with 0 where
-        nothing critical was found, 1 where something was, 2 when it was not used as it should.
+        Each FILE is an engine or a gateway of its own, but for the pieces of a rotated log, which are one. Gzip and Zstandard are read as
+        they are, - is standard input. Ends with 0 where nothing critical was found, 1 where something was, 2 when it was not used as it
+        should.
         """
         from exporter.analysis.analyze import analyze as read
         from exporter.analysis.inputs import saved_logs
@@ -253,7 +254,7 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
 
         `promtool tsdb create-blocks-from openmetrics FILE DIR` makes blocks of it for Prometheus. What is assumed of times is told.
         """
-        from exporter.analysis.backfill import Backfill, assumed, guessed_zone
+        from exporter.analysis.backfill import Backfill, assumed, guessed_zone, pieces_read
         from exporter.analysis.inputs import saved_logs
 
         if list(files).count("-") > 1:
@@ -267,12 +268,12 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
             ):
                 for log in logs:
                     guess = guessed_zone(log) if zone is None else None
-                    if told := assumed(log, zone, guess):
+                    if told := "; ".join(filter(None, (pieces_read(log), assumed(log, zone, guess)))):
                         click.echo(f"{log.path}: {told}", err=True)
                     filled = fill.read(log, zone=guess if zone is None else zone, tick=tick, **given)
                     click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
-                    if filled.damaged:
-                        click.echo(f"{log.path}: damaged, the rest could not be read ({filled.damaged})", err=True)
+                    for damage in filled.damages:
+                        click.echo(damage, err=True)
                 with output(target) as out:
                     fill.write(out)
         except OSError as error:

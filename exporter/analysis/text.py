@@ -1,5 +1,6 @@
 """The report for a terminal; where it is piped, plain lines that are not wrapped."""
 
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -7,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exporter.analysis.report import EngineFacts, Finding, LogFile, PlaceInLog, Report
+from exporter.analysis.report import EngineFacts, Finding, LogFile, PlaceInLog, Report, TimelineEntry
 from exporter.pages import moment, number, span
 
 TIMELINE_ENTRIES = 60
@@ -67,13 +68,19 @@ class _Page:
 def when(place: PlaceInLog) -> str:
     """Time and line, as the log has them."""
     time = "" if place.time is None else moment(place.time).rstrip("Z")
-    return " ".join(filter(None, (time, f"line {place.line}" if place.line else ""))) or "without a time"
+    return " ".join(filter(None, (time, line_of(place)))) or "without a time"
+
+
+def line_of(place: PlaceInLog) -> str:
+    """Which line, of a rotated log with its file; empty where no single line tells."""
+    return " ".join(filter(None, (Path(place.file).name, f"line {place.line}"))) if place.line else ""
 
 
 def file_line(file: LogFile) -> str:
     """What was read, and what was assumed about it."""
     parts = [
         f"{file.path}: {file.lines:,} lines",
+        *([f"read as one rotated log, {pieces_told(file)}"] if file.pieces else []),
         "times in UTC" if file.zone_known else "times as the log prints them, whatever their zone",
     ]
     if file.year_guessed:
@@ -81,6 +88,12 @@ def file_line(file: LogFile) -> str:
     if file.damaged:
         parts.append(f"damaged: the rest could not be read ({file.damaged})")
     return "; ".join(parts)
+
+
+def pieces_told(file: LogFile) -> str:
+    """The files of a rotated log, oldest first."""
+    pieces = ", ".join(f"{Path(piece.path).name} ({piece.lines:,} lines)" for piece in file.pieces)
+    return f"oldest first by {file.order}: {pieces}"
 
 
 def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
@@ -139,8 +152,12 @@ def _timeline(page: _Page, report: Report) -> None:
         page.line(Text(f"{left_out:,} entries are left out here", "dim"), 2)
     for entry in shown:
         source = f"{entry.source}  " if several else ""
-        times = f" ({number(entry.count)} x)" if entry.count > 1 else ""
+        times = f" ({number(entry.count)} x{_until(entry)})" if entry.count > 1 else ""
         page.line(Text.assemble(f"{when(entry.first)}  ", (source, "dim"), (entry.text, _TONES[entry.tone]), times), 2)
+
+
+def _until(entry: TimelineEntry) -> str:
+    return f", to {line_of(entry.last)}" if entry.last.line and entry.last != entry.first else ""
 
 
 def _checklist(page: _Page, report: Report) -> None:
