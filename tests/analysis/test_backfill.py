@@ -4,6 +4,7 @@ import math
 import os
 import re
 import subprocess
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from exporter.cli import main
 from tests.conftest import DATA
+from tests.dashboards.plays import moments
 from tests.wrappings import cri, wrapped
 
 INCIDENT = DATA / "vllm-0.32/captured-pd-decode.log"
@@ -65,6 +67,21 @@ def test_counters_and_gauges_are_as_they_were(filled: Path) -> None:
     }
     assert verdicts[min(at for at in verdicts if at >= 1795957829 + 1)] == "proven"
     assert verdicts[min(at for at in verdicts if at > PREFILL_DIED)] == "transport_failing"
+
+
+def test_no_line_counts_early(filled: Path) -> None:
+    """What is told of an interval's end are the lines before it, and none that is later."""
+    written, latest = [], 0.0
+    for line in INCIDENT.read_bytes().decode().split("\n")[:-1]:
+        for at in moments(line, 2026)[:1]:
+            latest = max(latest, at.replace(tzinfo=UTC).timestamp())
+        written.append(latest)
+    counted: dict[float, float] = {}
+    for (name, _), each in samples(filled).items():
+        if name == "inferlog_log_lines_total":
+            for at, value in each.items():
+                counted[at] = counted.get(at, 0) + value
+    assert counted == {at: sum(time < at for time in written) for at in counted}
 
 
 def test_each_interval_is_there(filled: Path) -> None:
