@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from exporter.analysis.report import Check, Finding, Result
 from exporter.analysis.watch import Watch
+from exporter.engine import UNKNOWN_RUNTIME
 from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine
 
@@ -17,8 +18,8 @@ Look: TypeAlias = Callable[[Watch, dict[str, Finding]], Answer]
 
 
 def checks(named: NamedEngine, watch: Watch, findings: list[Finding]) -> list[Check]:
-    """The list for one engine; a gateway has none."""
-    if named.runtime in GATEWAYS:
+    """The list for one engine; a gateway has none, and nobody either."""
+    if named.runtime in GATEWAYS or named.runtime == UNKNOWN_RUNTIME:
         return []
     alerts = {each.alert: each for each in findings}
     rows: tuple[tuple[str, Look], ...] = (

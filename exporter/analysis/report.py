@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from exporter.analysis.marks import Tone
+from exporter.engine import UNKNOWN_RUNTIME
 
 SCHEMA_VERSION = 1
 
@@ -130,6 +131,11 @@ class Report(_Part):
     timeline_left_out: int = Field(description="Entries in the middle that were not kept.")
     checklist: tuple[Check, ...]
     plots: dict[str, dict[str, tuple[PlotPoint, ...]]] = Field(description="By source and metric family.")
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether nobody speaks in these logs whom inferlog knows: then that nothing was found says nothing."""
+        return not self.findings and not self.timeline and all(engine.runtime == UNKNOWN_RUNTIME for engine in self.engines)
 
     @property
     def worst(self) -> Severity | None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from exporter.analysis.report import EngineFacts, Finding, LogFile, PlaceInLog, Report, TimelineEntry
+from exporter.engine import UNKNOWN_RUNTIME
 from exporter.pages import moment, number, span
 
 TIMELINE_ENTRIES = 60
@@ -96,6 +97,13 @@ def pieces_told(file: LogFile) -> str:
     return f"oldest first by {file.order}: {pieces}"
 
 
+def who(engine: EngineFacts) -> str:
+    """Which engine or gateway it is, and how it stands."""
+    if engine.runtime == UNKNOWN_RUNTIME:
+        return "no engine or gateway that is known speaks here; inferlog check says why there may be nothing to see"
+    return f"{engine.runtime}{f' {engine.version}' if engine.version else ''}, {engine.state}"
+
+
 def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
     """What matters of an engine, by name."""
     settings = ((key, engine.settings.get(key, "1")) for key in _MATTERS)
@@ -104,7 +112,12 @@ def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
         ("settings", ", ".join(f"{key}={value}" for key, value in settings if value not in _DEFAULTS)),
         ("capacity", ", ".join(_amount(name, value) for name, value in engine.capacity.items() if "parallel" not in name)),
         ("start-up", ", ".join(f"{phase} {span(took)}" for phase, took in engine.startup_seconds.items())),
-        ("P/D", "" if engine.role in (None, "none") else f"{engine.verdict or 'not judged'}, role {engine.role}"),
+        (
+            "P/D",
+            ""
+            if engine.role in (None, "none") or engine.runtime == UNKNOWN_RUNTIME
+            else f"{engine.verdict or 'not judged'}, role {engine.role}",
+        ),
         ("log", f"{when(engine.first)} to {when(engine.last)}" if engine.first and engine.last else ""),
     ]
     return [(name, value) for name, value in rows if value]
@@ -118,7 +131,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def _engine(page: _Page, engine: EngineFacts) -> None:
-    page.heading(f"{engine.source}: {engine.runtime}{f' {engine.version}' if engine.version else ''}, {engine.state}")
+    page.heading(f"{engine.source}: {who(engine)}")
     for name, value in engine_facts(engine):
         page.fact(name, value)
 

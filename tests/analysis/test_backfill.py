@@ -174,6 +174,25 @@ def test_a_wrong_use(arguments: tuple[list, str]) -> None:
     assert arguments[1] in result.stderr
 
 
+@pytest.mark.parametrize("data", [b"", b"\x00\x9f\xfe" * 5000, b"no times\n"], ids=["empty", "binary", "without times"])
+def test_nothing_to_write(tmp_path: Path, data: bytes) -> None:
+    """Is said, and leaves no file that promtool would make nothing of."""
+    log, target = tmp_path / "other.log", tmp_path / "other.om"
+    log.write_bytes(data)
+    result = run(log, "-o", target)
+    assert (result.exit_code, target.exists()) == (2, False)
+    assert result.stderr.endswith("inferlog: no line with a time is in these logs: there is nothing to write\n")
+
+
+def test_never_over_the_log(tmp_path: Path) -> None:
+    """But to standard output for -."""
+    log = tmp_path / "engine.log"
+    log.write_bytes(INCIDENT.read_bytes())
+    assert run(log, "-o", log).exit_code == 2
+    assert log.read_bytes() == INCIDENT.read_bytes()
+    assert run(log, "-o", "-").stdout.endswith("# EOF\n")
+
+
 @pytest.mark.prometheus
 def test_promtool_makes_blocks_of_it(filled: Path, tmp_path: Path, promtool: str) -> None:
     """Of every sample."""
