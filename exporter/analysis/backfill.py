@@ -5,14 +5,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, Any, Self, TextIO
+from typing import IO, Any, NamedTuple, Self, TextIO
 
 from exporter.analysis.inputs import DamagedError, SavedLog, Tick, Written, chunks
-from exporter.clock import zone_between
+from exporter.clock import EventClock, zone_between
 from exporter.exposition import SourceSnapshot
 from exporter.families import FAMILIES, PREFIX
 from exporter.source import Source
-from exporter.source_names import STDIN
+from parsers.framing import Framing
+from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 from parsers.log import Log
 from parsers.matching import Found
 
@@ -35,35 +36,45 @@ class Filled:
     """Of which files something is missing, in words."""
 
 
+class _Times:
+    """Tells when a line was written before the line counts."""
+
+    def __init__(self, written: Written, clock: EventClock) -> None:
+        self._log, self._clock = Log(written.year, written.month), clock
+        self._text = b""
+
+    def of(self, line: bytes) -> float | None:
+        """None where nothing tells, and for a line of the same second as the last one."""
+        text = _CLOCK.search(line)
+        if not text or text[0] == self._text:
+            return None
+        self._text, before = text[0], self._log.last_time
+        self._log.feed(line)
+        printed, framed = self._log.last_time, Framing().unwrap(line.decode(errors="replace").rstrip("\r\n"))
+        at = self._clock.epoch(Head(NOBODY, UNKNOWN_LEVEL, None, wrapped_time=framed[1])) if framed else None
+        if at is None:
+            return None if printed is None else printed - self._clock.zone
+        if printed != before:
+            self._clock.learn(printed, at)
+        return at
+
+
 class _Past:
     """Goes through a log and looks at its source at each interval's end."""
 
     def __init__(self, source: Source, fill: "Backfill", written: Written) -> None:
         self._source, self._fill = source, fill
-        self._ahead = Log(written.year, written.month)
-        """Tells a line's time before the line counts."""
-        self._clock = b""
+        self._times = _Times(written, source.clock)
         self._due: float | None = None
-        self._before: float | None = None
         self.scrapes = 0
 
     def read(self, line: bytes) -> None:
         """A line: at an interval that ended before it was written it has not been counted yet."""
-        clock = _CLOCK.search(line)
-        if clock and clock[0] != self._clock:
-            self._clock = clock[0]
-            self._go_on(self._time_of(line))
+        self._go_on(self._times.of(line))
         self.take(self._source.parse(line, None, ""))
 
-    def _time_of(self, line: bytes) -> float | None:
-        clock = self._source.clock
-        times = [at for _, head in self._ahead.feed(line) if (at := clock.epoch(head)) is not None]
-        if times or self._ahead.last_time is None:
-            return times[0] if times else None
-        return self._ahead.last_time - clock.zone
-
     def take(self, found: list[Found]) -> None:
-        """The events of a line, or none; the line's time counts either way."""
+        """The events of a line."""
         source, clock = self._source, self._source.clock
         for each in found:
             head = each[1]
@@ -72,10 +83,6 @@ class _Past:
                 clock.learn(head.time, at)
             self._go_on(at)
             source.apply([each], self._due if at is None else at)
-        time = source.log_time(None)
-        if not found and self._due is not None and time is not None and time != self._before:
-            self._before = time
-            self._go_on(time - clock.zone)
 
     def _go_on(self, at: float | None) -> None:
         """Look as often as it was time before this moment."""
@@ -106,18 +113,30 @@ class _PastSource(Source):
         return self._last_time if now is None else now + self.clock.zone
 
 
-def guessed_zone(log: SavedLog) -> float | None:
-    """The zone of a log's times, where its last line and the file's last change are of one moment; None where they are not."""
-    if log.path == STDIN or log.changed is None:
-        return None
+class Guess(NamedTuple):
+    """The zone of a log's times, None where it is not known, and what is to be told of that."""
+
+    zone: float | None
+    words: str
+
+
+def guessed_zone(log: SavedLog) -> Guess:
+    """Told by the file's last change, where its last line is of the same moment; a container runtime's times need none. Raises OSError."""
+    unknown = Guess(None, "times without a zone are taken for UTC, as nothing tells their zone")
     plain = Log(log.written.year, log.written.month)
     try:
-        for data in chunks(log.path):
-            plain.feed(data)
+        for data in () if log.changed is None else chunks(log.path):
+            if any(head.wrapped_time for _, head in plain.feed(data)):
+                return Guess(None, "times are those of the container runtime")
     except DamagedError:
-        return None  # the last line is not there
+        return unknown  # the last line is not there
     plain.close()
-    return zone_between(plain.last_time, log.changed)
+    zone = None if log.changed is None else zone_between(plain.last_time, log.changed)
+    if zone is None:
+        return unknown
+    hours, minutes = divmod(abs(zone) // 60, 60)
+    name = f"UTC{'-' if zone < 0 else '+'}{hours:02.0f}:{minutes:02.0f}"
+    return Guess(zone, f"times without a zone are taken for {name}, as the file's last change is of that moment")
 
 
 class Backfill:
@@ -154,10 +173,10 @@ class Backfill:
         return Filled(log.name, past.scrapes, tuple(damages))
 
     def scrape(self, source: Source, at: float) -> None:
-        """Everything as it is. A series that is gone just ends, which Prometheus sees five minutes later: the format has no mark for an end.
+        """Everything as it is. A series that is gone just ends, as the format has no mark for an end.
 
-        A value that is no number would be one, but blanks every sum that it is in. Nobody adds up times, and min and max pass over it: a
-        time that no longer holds gets one, as it would make dashboards tell of an incident that is over.
+        A value that is no number would be one, but blanks every sum that it is in. Nobody adds up times, and min and max pass over it:
+        one that holds no longer gets it, lest dashboards tell of a failure that is over for as long as Prometheus looks back.
         """
         times: dict[str, str] = {}
         for snapshot in source.snapshots(at):
@@ -222,20 +241,8 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def assumed(log: SavedLog, zone: float | None, guess: float | None) -> str:
-    """What is assumed of a log's times, in words."""
+def assumed(log: SavedLog, guess: Guess | None) -> str:
+    """What is assumed of a log, in words: its pieces, the zone and the year of its times."""
+    pieces = f"read as one rotated log, oldest first by {log.order}: {', '.join(log.pieces)}" if len(log.pieces) > 1 else ""
     year = f"the year, where lines have none, is taken from the file's last change ({log.written.year})" if log.written.guessed else ""
-    if zone is not None:
-        return year
-    if guess is not None:
-        hours, minutes = divmod(abs(guess) // 60, 60)
-        sign = "-" if guess < 0 else "+"
-        text = f"times without a zone are taken for UTC{sign}{hours:02.0f}:{minutes:02.0f}, as the file's last change is of that moment"
-    else:
-        text = "times without a zone are taken for UTC, as nothing tells their zone"
-    return "; ".join(filter(None, (text, year)))
-
-
-def pieces_read(log: SavedLog) -> str:
-    """That several files are read as one log, in words; empty where it is one file."""
-    return f"read as one rotated log, oldest first by {log.order}: {', '.join(log.pieces)}" if len(log.pieces) > 1 else ""
+    return "; ".join(filter(None, (pieces, guess.words if guess else "", year)))

@@ -269,7 +269,7 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
 
         `promtool tsdb create-blocks-from openmetrics FILE DIR` makes blocks of it for Prometheus. What is assumed of times is told.
         """
-        from exporter.analysis.backfill import Backfill, assumed, guessed_zone, pieces_read
+        from exporter.analysis.backfill import Backfill, assumed, guessed_zone
         from exporter.analysis.inputs import saved_logs
 
         refuse(files, target)
@@ -283,9 +283,9 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
             ):
                 for log in logs:
                     guess = guessed_zone(log) if zone is None else None
-                    if told := "; ".join(filter(None, (pieces_read(log), assumed(log, zone, guess)))):
+                    if told := assumed(log, guess):
                         click.echo(f"{log.path}: {told}", err=True)
-                    filled = fill.read(log, zone=guess if zone is None else zone, tick=tick, **given)
+                    filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
                     scrapes += filled.scrapes
                     click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
                     for damage in filled.damages:

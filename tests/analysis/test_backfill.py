@@ -146,12 +146,16 @@ def test_the_zone_is_guessed_from_the_last_change(tmp_path: Path, ahead: int) ->
     assert "nothing tells their zone" in run(log, "-o", target).stderr
 
 
-def test_a_container_runtime_tells_the_zone(tmp_path: Path) -> None:
-    """Its times are real ones, whatever the engine prints inside."""
+@pytest.mark.parametrize("changed", [1795958261 - 8 * 3600, 1795958261 + 2 * 3600], ids=["changed then", "as if of another zone"])
+@pytest.mark.parametrize("begin", [0, 2], ids=["whole", "without the line of the start"])
+def test_a_container_runtime_tells_the_zone(tmp_path: Path, changed: int, begin: int) -> None:
+    """Its times are real ones, whatever the engine prints inside, and whenever the file was changed last."""
     log, target = tmp_path / "engine.log", tmp_path / "engine.om"
-    data = b"".join(wrapped(INCIDENT.read_bytes(), cri, 2026))
+    data = b"".join(wrapped(b"".join(INCIDENT.read_bytes().splitlines(keepends=True)[begin:]), cri, 2026))
     log.write_bytes(re.sub(rb"2026-11-29T13", b"2026-11-29T05", data))
-    run(log, "-o", target, "--year", 2026)
+    os.utime(log, (0, changed))
+    told = run(log, "-o", target, "--year", 2026).stderr
+    assert told.startswith(f"{log}: times are those of the container runtime\n")
     times = sorted(values(target, "kv_transfer_failures_total", reason="handshake"))
     assert times[0] - 15 <= 1795957744 - 8 * 3600 <= times[0]
     ready = values(target, "engine_ready_timestamp_seconds")
