@@ -4,14 +4,17 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.version import VERSION
+
+if TYPE_CHECKING:
+    from exporter.analysis.inputs import SavedLog
 
 USAGE_ERROR = 2
 FAILURE = 1
@@ -50,6 +53,16 @@ def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
 def _refuse_two_inputs(files: Sequence[str]) -> None:
     if files.count("-") > 1:
         _fail("standard input can be read once")
+
+
+def _saved_logs(files: Sequence[str]) -> "Iterator[SavedLog]":
+    """The logs of these files; that some are pieces of one is said."""
+    from exporter.analysis.inputs import saved_logs
+
+    for log in saved_logs(files):
+        if log.told:
+            click.echo(f"inferlog: {log.told}", err=True)
+        yield log
 
 
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,7 +182,6 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     Each FILE is a source of its own, but for the pieces of a rotated log, which are one; - is standard input.
     """
     from exporter import saved
-    from exporter.analysis.inputs import saved_logs
     from exporter.exposition import exposition
 
     _refuse_two_inputs(files)
@@ -178,7 +190,7 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     snapshots = []
     damages: list[str] = []
     try:
-        for log in saved_logs(files):
+        for log in _saved_logs(files):
             source = saved.source_of(log, **given)
             for _ in saved.read_all(log, source, damages.append):
                 pass
@@ -196,7 +208,6 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
 def events(files: Sequence[str], follow: bool) -> None:
     """Print what the logs tell, one JSON object a line. Text and ids of users are never in it."""
     from exporter import saved
-    from exporter.analysis.inputs import saved_logs
     from exporter.event_lines import event_line, followed
 
     if follow and len(files) > 1:
@@ -204,7 +215,7 @@ def events(files: Sequence[str], follow: bool) -> None:
     _refuse_two_inputs(files)
     damages: list[str] = []
     try:
-        for log in saved_logs(files):
+        for log in _saved_logs(files):
             source = saved.source_of(log)
             for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
                 for each in found:

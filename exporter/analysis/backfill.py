@@ -243,6 +243,5 @@ def _escaped(text: str) -> str:
 
 def assumed(log: SavedLog, guess: Guess | None) -> str:
     """What is assumed of a log, in words: its pieces, the zone and the year of its times."""
-    pieces = f"read as one rotated log, oldest first by {log.order}: {', '.join(log.pieces)}" if len(log.pieces) > 1 else ""
     year = f"the year, where lines have none, is taken from the file's last change ({log.written.year})" if log.written.guessed else ""
-    return "; ".join(filter(None, (pieces, guess.words if guess else "", year)))
+    return "; ".join(filter(None, (log.told, guess.words if guess else "", year)))

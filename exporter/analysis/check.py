@@ -50,8 +50,7 @@ class Expected:
 class Checked:
     """What is known of one log."""
 
-    pieces: tuple[str, ...]
-    """Its files, oldest first: several of one that was rotated, whose lines are counted through."""
+    log: SavedLog
     lines: int
     levels: dict[str, int]
     engines: tuple[str, ...]
@@ -66,7 +65,7 @@ class Checked:
         recognised = {name: asdict(seen) for name, seen in sorted(self.recognition.rules.items())}
         unknown = [{**shape._asdict(), **asdict(seen)} for shape, seen in _most(self.recognition)]
         return {
-            "path": self.pieces[-1], "pieces": list(self.pieces), "lines": self.lines, "levels": self.levels, "engines": list(self.engines), "rules": recognised,
+            "path": self.log.path, "pieces": list(self.log.pieces), "lines": self.lines, "levels": self.levels, "engines": list(self.engines), "rules": recognised,
             "unrecognised": unknown, "unrecognised_left_out": self.recognition.shapes_left_out,
             "expected": [asdict(each) for each in self.expected], "rules_beyond_their_versions": list(self.beyond), "hints": list(self.hints),
         }  # fmt: skip
@@ -95,7 +94,7 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
         *damages,
     ]
     return Checked(
-        log.pieces, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
+        log, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
     )
 
 
@@ -196,9 +195,9 @@ def lines_of(checked: Checked) -> Iterator[str]:
     """The answer for people."""
     recognised = sum(seen.count for seen in checked.recognition.rules.values())
     levels = ", ".join(f"{level} {count:,}" for level, count in checked.levels.items())
-    yield f"{checked.pieces[-1]}: {checked.lines:,} lines ({levels or 'none'})"
-    if len(checked.pieces) > 1:
-        yield f"read as one rotated log, oldest first: {', '.join(checked.pieces)}; lines are counted through"
+    yield f"{checked.log.path}: {checked.lines:,} lines ({levels or 'none'})"
+    if checked.log.told:
+        yield f"{checked.log.told}; lines are counted through"
     yield f"engines: {', '.join(checked.engines) or 'none'}"
     yield ""
     yield f"recognised: {recognised:,} lines by {len(checked.recognition.rules)} of {len(registry())} rules"

@@ -52,6 +52,11 @@ class SavedLog:
         """The newest file."""
         return self.pieces[-1]
 
+    @property
+    def told(self) -> str:
+        """That several files are read as one log, in words; empty where it is one file."""
+        return f"read as one rotated log, oldest first by {self.order}: {', '.join(self.pieces)}" if len(self.pieces) > 1 else ""
+
 
 def saved_logs(paths: Sequence[str], year: int | None = None) -> list[SavedLog]:
     """The logs by name; pieces of a rotated one are one. Raises OSError for a file that is not there."""

@@ -16,6 +16,7 @@ from exporter.cli import main
 from tests.conftest import DATA
 from tests.exporter.conftest import selected
 
+ROTATED = "read as one rotated log, oldest first by the times of their lines: "
 INCIDENT = DATA / "vllm-0.32/captured-pd-decode.log"
 NAMES = ("engine.log.2.gz", "engine.log.1", "engine.log")
 """Oldest first."""
@@ -142,9 +143,11 @@ def test_each_command_reads_them_as_one(tmp_path: Path) -> None:
     assert run("metrics", *paths).stdout == run("metrics", whole).stdout
     assert events(*paths) == events(whole)
     checked, known = run("check", *paths).stdout, run("check", whole).stdout
-    assert "read as one rotated log, oldest first: " in checked
+    assert ROTATED in checked
     assert checked.splitlines()[2:] == known.splitlines()[1:]
     run("backfill", whole, "-o", tmp_path / "whole.om")
     told = run("backfill", *paths, "-o", tmp_path / "pieces.om").stderr
-    assert "read as one rotated log, oldest first by the times of their lines: " in told
+    assert ROTATED in told
+    assert ROTATED in run("metrics", *paths).stderr
+    assert ROTATED in run("events", *paths).stderr
     assert (tmp_path / "pieces.om").read_text() == (tmp_path / "whole.om").read_text()
