@@ -272,11 +272,16 @@ def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
 @click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")
 def replay(file: Path, target: Path, speed: float) -> None:
-    """Write a saved log again, line by line in the time that its headers tell."""
+    """Write a saved log again, line by line in the time that its headers tell; of a packed one what is in it."""
+    from exporter.analysis.inputs import DamagedError
     from exporter.replay import replay_log
 
+    if target.exists() and target.samefile(file):
+        _fail(f"{target}: would be written over the log")
     try:
         replay_log(file, target, speed=speed)
+    except DamagedError as error:
+        _fail(f"{file}: damaged, the rest could not be read ({error})", FAILURE)
     except OSError as error:
         _fail(f"{error.filename or target}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:

@@ -1,19 +1,17 @@
 """A saved log as OpenMetrics with the times of its lines: what would have been scraped, for `promtool tsdb create-blocks-from openmetrics`."""
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, Self, TextIO
 
-from exporter.analysis.inputs import DamagedError, SavedLog, Tick, Written, chunks
-from exporter.clock import EventClock, zone_between
+from exporter.analysis.inputs import DamagedError, SavedLog, Tick, Written, chunks, lines
+from exporter.analysis.line_times import LineTimes
+from exporter.clock import zone_between
 from exporter.exposition import SourceSnapshot
 from exporter.families import FAMILIES, PREFIX
 from exporter.source import Source
-from parsers.framing import Framing
-from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 from parsers.log import Log
 from parsers.matching import Found
 
@@ -22,8 +20,6 @@ LONGEST_GAP_SECONDS = 86_400.0
 
 _TOTAL = "_total"
 _TIME = "_timestamp_seconds"
-_NEWLINE = b"\n"
-_CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
 
 
 @dataclass(frozen=True)
@@ -36,35 +32,12 @@ class Filled:
     """Of which files something is missing, in words."""
 
 
-class _Times:
-    """Tells when a line was written before the line counts."""
-
-    def __init__(self, written: Written, clock: EventClock) -> None:
-        self._log, self._clock = Log(written.year, written.month), clock
-        self._text = b""
-
-    def of(self, line: bytes) -> float | None:
-        """None where nothing tells, and for a line of the same second as the last one."""
-        text = _CLOCK.search(line)
-        if not text or text[0] == self._text:
-            return None
-        self._text, before = text[0], self._log.last_time
-        self._log.feed(line)
-        printed, framed = self._log.last_time, Framing().unwrap(line.decode(errors="replace").rstrip("\r\n"))
-        at = self._clock.epoch(Head(NOBODY, UNKNOWN_LEVEL, None, wrapped_time=framed[1])) if framed else None
-        if at is None:
-            return None if printed is None else printed - self._clock.zone
-        if printed != before:
-            self._clock.learn(printed, at)
-        return at
-
-
 class _Past:
     """Goes through a log and looks at its source at each interval's end."""
 
     def __init__(self, source: Source, fill: "Backfill", written: Written) -> None:
         self._source, self._fill = source, fill
-        self._times = _Times(written, source.clock)
+        self._times = LineTimes(written, source.clock)
         self._due: float | None = None
         self.scrapes = 0
 
@@ -164,7 +137,7 @@ class Backfill:
         self._times = {}
         for path in log.pieces:
             try:
-                for line in _lines(chunks(path, tick)):
+                for line in lines(chunks(path, tick)):
                     past.read(line)
             except DamagedError as error:
                 damages.append(f"{path}: damaged, the rest could not be read ({error})")
@@ -224,17 +197,6 @@ def _by_series(spool: IO[str]) -> Iterator[Sequence[str]]:
     for sample in spool:
         series.setdefault(sample[: sample.rindex("}")], []).append(sample)
     yield from series.values()
-
-
-def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Line by line, so that what is counted is counted at its time; a line without end comes in pieces."""
-    for block in blocks:
-        start = 0
-        while (end := block.find(_NEWLINE, start)) >= 0:
-            yield block[start : end + 1]
-            start = end + 1
-        if start < len(block):
-            yield block[start:]
 
 
 def _escaped(text: str) -> str:

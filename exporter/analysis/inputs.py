@@ -118,6 +118,17 @@ def chunks(path: str, tick: Tick = lambda read: None, size: int = CHUNK_BYTES) -
                 yield data
 
 
+def lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Line by line, so that what is counted is counted at its time; a line without end comes in pieces."""
+    for block in blocks:
+        start = 0
+        while (end := block.find(b"\n", start)) >= 0:
+            yield block[start : end + 1]
+            start = end + 1
+        if start < len(block):
+            yield block[start:]
+
+
 def _from_gzip(stream: io.BufferedIOBase, size: int) -> Iterator[bytes]:
     unpacked = gzip.GzipFile(fileobj=stream)
     try:

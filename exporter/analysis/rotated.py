@@ -9,6 +9,7 @@ from exporter.source_names import STDIN
 from exporter.tail import ends_like_a_log, generation, rotated_from
 
 PACKED = frozenset({".gz", ".zst"})
+_HALF_A_YEAR = 183 * 86_400.0
 _DATE = re.compile(r"(?:[^0-9]*[0-9]){8}")
 
 
@@ -33,7 +34,7 @@ def pieces(paths: Sequence[str], first_time: Callable[[str], float | None]) -> l
         if len(set(map(_plain, each))) < len(each):
             found += (Pieces(path, (path,), "") for path in each)  # the same twice is no rotation
         elif len(each) == 1:
-            found.append(Pieces(each[0], (each[0],), ""))
+            found.append(Pieces(log, tuple(each), ""))
         else:
             found.append(_in_order(Path(log), each, first_time))
     return found
@@ -60,7 +61,8 @@ def _log_of(path: Path, named: Collection[Path]) -> Path:
 def _in_order(log: Path, paths: list[str], first_time: Callable[[str], float | None]) -> Pieces:
     by_name = sorted(paths, key=lambda path: _place(log, _plain(path)))
     times = {path: time for path in by_name if (time := first_time(path)) is not None}
-    if len(times) < len(paths):
+    # Most times have no year: what is farther apart than half a one may be so the other way round.
+    if len(times) < len(paths) or max(times.values()) - min(times.values()) > _HALF_A_YEAR:
         return Pieces(str(log), tuple(by_name), "their names")
     return Pieces(str(log), tuple(sorted(by_name, key=times.__getitem__)), "the times of their lines")
 

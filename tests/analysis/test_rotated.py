@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
+from exporter.analysis.inputs import saved_logs
 from exporter.analysis.report import Report
 from exporter.analysis.rotated import pieces
 from exporter.cli import main
@@ -73,6 +74,22 @@ def write(folder: Path, names: tuple[str, ...]) -> list[Path]:
 def test_which_files_are_of_one_log(paths: list[str], logs: list[list[str]]) -> None:
     """The same name but for what a rotation appends; without any time in them numbers run down and dates run up."""
     assert [list(each.paths) for each in pieces(paths, lambda path: None)] == logs
+
+
+def test_a_year_that_nobody_printed(tmp_path: Path) -> None:
+    """Times of December and January do not tell which came first where the year is that of a copy."""
+    old, new = tmp_path / "engine.log.1", tmp_path / "engine.log"
+    for path, day in ((old, "12-31"), (new, "01-01")):
+        path.write_text(f"INFO {day} 03:00:00 [api_server.py:1] a\n")
+    [log] = saved_logs([str(new), str(old)], year=2026)
+    assert (log.pieces, log.order) == ((str(old), str(new)), "their names")
+
+
+@pytest.mark.parametrize("name", ["engine.log.1", "engine.log.1.gz", "engine.log-20260731"])
+def test_a_piece_alone_has_the_name_of_its_log(tmp_path: Path, name: str) -> None:
+    """As the others would have with it."""
+    write(tmp_path, (name,))
+    assert [each.name for each in saved_logs([str(tmp_path / name)])] == ["engine"]
 
 
 @pytest.mark.parametrize(
