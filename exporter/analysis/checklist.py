@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from exporter.analysis.report import Check, Finding, Result
-from exporter.analysis.watch import Watch
+from exporter.analysis.watch import ANSWERED_5XX, Watch
 from exporter.engine import UNKNOWN_RUNTIME
 from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine
@@ -46,7 +46,8 @@ def _ready(watch: Watch, found: dict[str, Finding]) -> Answer:
 
 def _failures(watch: Watch, found: dict[str, Finding]) -> Answer:
     kinds = sorted({labels[0] for family, labels in watch.marks if family == "engine_failures_total"})
-    return ("fail", ", ".join(kinds)) if kinds else ("pass", "no failure was told")
+    told = [*kinds, *([f"{watch.errors.count:,.0f} {ANSWERED_5XX}"] if watch.errors else [])]
+    return ("fail", ", ".join(told)) if told else ("pass", "no failure was told")
 
 
 def _jit(watch: Watch, found: dict[str, Finding]) -> Answer:

@@ -147,6 +147,7 @@ def test_what_clients_saw_is_evidence() -> None:
         [each] = [each for finding in found.findings if finding.alert == alert for each in finding.evidence if "5xx" in each.text]
         assert (each.count, each.first.line, each.last.line) == (6, numbers[0], numbers[-1])
         entries = [entry for entry in found.timeline if "5xx" in entry.text]
+        assert [check.why.rpartition(", ")[2] for check in found.checklist if check.name == "nothing failed"] == ["6 requests answered 5xx"]
         assert (entries[0].first.line, entries[-1].last.line) == (numbers[0], numbers[-1])
 
 
