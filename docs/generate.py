@@ -10,6 +10,7 @@ from exporter import cli
 from exporter.analysis.report import Report
 from exporter.drift.facts import Facts
 from exporter.drift.matrix import page as tables
+from exporter.drift.said import wordings
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -124,6 +125,11 @@ def compatibility_page() -> str:
     return "\n".join(lines)
 
 
+def known_texts() -> str:
+    """What vLLM says at INFO in the files that print its signals, for the parser."""
+    return wordings(Facts.load(DOCS / "formats.json").releases["vllm"].values())
+
+
 def schema() -> str:
     """Of the reports of `inferlog analyze`."""
     return json.dumps(Report.model_json_schema(), indent=2) + "\n"
@@ -147,6 +153,7 @@ PAGES = {
     "alerts.md": alerts_page,
     "compatibility.md": compatibility_page,
     "analyze.schema.json": schema,
+    "../parsers/vllm/wordings.json": known_texts,
 }
 
 if __name__ == "__main__":

@@ -465,7 +465,7 @@ class HttpResponses(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A line begins as those of a signal do, and no rule reads it."""
+    """A line begins as those of a signal do, and no rule reads it. Without a signal: a word of a main process that only what went before can explain."""
 
     signal: str
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event
+from parsers.events import QUOTED, Event, KvTransferFailure
 from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
@@ -29,7 +29,6 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
-from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.returns import CarriageReturns
@@ -44,6 +43,8 @@ _BEGINNING = 16
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
 _IN_BRACKETS = "brackets"
+_OWN_ERROR = "RuntimeError: "
+"""How vLLM's connector raises what it has found out itself; libraries have exceptions of their own."""
 
 
 class LogStream(LibraryLines):
@@ -64,6 +65,7 @@ class LogStream(LibraryLines):
         "_explained",
         "_quotes",
         "_value",
+        "_failed",
     )
 
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
@@ -186,9 +188,7 @@ class LogStream(LibraryLines):
         """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
-        if unread := alike(VLLM, line, start):
-            self._emit(unread, head)
-        else:
+        if not self._is_strange(line, start, head):
             self._heads[line[start : start + _BEGINNING]] = None
 
     def _go_on(self, lines: Iterator[str]) -> None:
@@ -323,8 +323,7 @@ class LogStream(LibraryLines):
             self.runtime = self.runtime or ("" if rules else "vllm")
             # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
             self._explained = not line[start:].strip()
-            if unread := alike(VLLM, line, start):
-                self._emit(unread, head)
+            self._is_strange(line, start, head)
         return event
 
     def _further_line(self, line: str, start: int, head: Head) -> None:
@@ -362,7 +361,11 @@ class LogStream(LibraryLines):
         if record.quotes_users:
             return True
         if record.raised:
-            self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            event = self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            # Why a transfer failed is told here alone, and in a handshake's own words there is nothing of a user.
+            self.unrecognised[head.level] += (
+                event is None and type(record.event) is KvTransferFailure and line.startswith(_OWN_ERROR, start)
+            )
         elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True

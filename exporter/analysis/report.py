@@ -30,7 +30,9 @@ class LogFile(_Part):
     source: str
     path: str
     lines: int
-    unrecognised: dict[str, int] = Field(description="Warnings and errors that no rule knew, by level.")
+    unrecognised: dict[str, int] = Field(
+        description="Warnings and errors that no rule knew, and new texts at INFO of files that print signals, by level."
+    )
     year: int
     year_guessed: bool = Field(description="Whether the year is a guess from the file's last change: most headers print none.")
     zone_known: bool = Field(description="Whether times are real ones; else they are as printed, taken for UTC.")
