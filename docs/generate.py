@@ -120,6 +120,9 @@ def compatibility_page() -> str:
         "them, `2 of 3` is not. `in the library` is a string of a built library, which can be found but not rendered. `–` is a signal that the release",
         "does not print; a number tells why. [New versions](new-version.md) tells how a release gets here.",
         "",
+        "Of vLLM 0.21.0 the package index has a source archive and no wheel: its column is read from that. Of NIXL 1.5.2 it has the front package,",
+        "which prints nothing of these; the builds that it asks for (`nixl-cu12`, `nixl-cu13`) end at 1.5.1, which is the newest column.",
+        "",
         *tables(Facts.load(DOCS / "formats.json")),
     ]
     return "\n".join(lines)

@@ -438,6 +438,7 @@ class Engine(PairHandlers, SglangHandlers):
             runtime=self._runtime,
             version=self.settings.version,
             started=self.life.started is not None,
+            observed=self.life.ready_observed,
             core=self.life.core_started,
             role=self.settings.role(self.pair.role),
             connector=self.settings.connector,

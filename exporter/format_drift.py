@@ -21,6 +21,7 @@ _SERVED_SECONDS = 60.0
 _ENOUGH_ANSWERS = 20
 _ALWAYS_ENDED = ("distributed_init", "load_weights", "jit_warmup", "graph_capture")
 _ANSWERS, _WORD_OF_READY, _WORD_OF_DEATH = "answers", "word of ready", "word of death"
+CACHED, RATE = "lines without cached tokens", "lines without a rate"
 _POOLS, _POOL_BYTES, _SESSION, _BAR = "pools", "pool bytes", "DeepGEMM session", "DeepGEMM bar"
 _ALWAYS_DRAFT = frozenset({"dspark", "mtp", "eagle", "eagle3", "medusa", "draft_model", "dflash"})
 """Methods that draft in each step; others, as n-gram, may never find a draft."""
@@ -33,6 +34,8 @@ class Seen:
     runtime: str
     version: Version | None
     started: bool
+    observed: bool
+    """Whether the engine's own line told that it is ready, though it may have ended since."""
     core: bool
     """Whether the line was seen with which vLLM's engine core starts, and its configuration in it."""
     role: str
@@ -68,19 +71,14 @@ class Seen:
         return self.families.get(name, 0.0)
 
     @property
-    def observed(self) -> bool:
-        """Whether the engine's own line told that it is ready."""
-        return self.value("engine_ready_observed") == 1
-
-    @property
     def pulls(self) -> bool:
         """Whether it is an engine that reads KV through NIXL."""
         return self.connector == "nixl" and self.role != "prefill"
 
     @property
     def ready(self) -> bool:
-        """Whether the engine was seen from its start to its own ready line."""
-        return self.started and self.observed
+        """Whether the engine was seen from its start to its own ready line, or to the end of its core's initialisation where a server tells nothing."""
+        return self.started and (self.observed or _ended("init_engine") in self.heard)
 
     @property
     def unended(self) -> bool:
@@ -187,7 +185,8 @@ EXPECTED = (
     ),
     Expectation(
         "sglang", "startup_phases",
-        lambda seen: seen.ready and ((seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights")) or seen.unended),
+        lambda seen: ((seen.observed or seen.has(_CONCURRENCY)) and seen.unended)
+        or (seen.ready and seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights")),
         _never,
     ),
     Expectation(
@@ -199,9 +198,11 @@ EXPECTED = (
     Expectation(
         "sglang", "batches",
         lambda seen: (seen.works and seen.answers >= _ENOUGH_ANSWERS and not seen.has(_STATS))
-        or (seen.has(_USAGE) and not seen.has("requests_running")),
+        or (seen.has(_USAGE) and not seen.has("requests_running"))
+        or CACHED in seen.heard or (RATE in seen.heard and not seen.has("generation_tokens_per_second")),
         lambda seen: seen.has(_STATS),
     ),
+    Expectation("sglang", "pd_failures", _never, _never),
     Expectation(
         "sglang", "spec_decode",
         lambda seen: bool(seen.method) and seen.has("generation_tokens_per_second") and not seen.has(_SPEC, *[_RATE] * (seen.method == "dspark")),
@@ -244,6 +245,10 @@ class FormatDrift:
     def hear(self, event: events.Event) -> None:
         """What may imply another line."""
         self.heard.update(_HEARD[type(event)](event))
+
+    def lacks(self, what: str) -> None:
+        """A whole line came without a field that all releases print."""
+        self.heard[what] += 1
 
     def note(self, event: Unread, head: Head) -> None:
         """Such a line. One without a signal is what was due next of the main process, if anything was."""

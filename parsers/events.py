@@ -149,7 +149,7 @@ class PrefillBatch(NamedTuple):
 
     requests: float | None
     computed: float | None
-    cached: float
+    cached: float | None
     running: float | None
     queues: dict[str, float]
     usage: dict[str, float]

@@ -29,6 +29,7 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
+from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.returns import CarriageReturns
@@ -332,8 +333,12 @@ class LogStream(LibraryLines):
             return
         if head.level in ALARMING:
             self._goes_on(line, start, head)
-        elif self._explained:
-            self._match(dispatch(Scope.CONTINUATION), line, start, head)
+        elif (
+            self._explained
+            and self._match(dispatch(Scope.CONTINUATION), line, start, head) is None
+            and (unread := alike(VLLM, line, start))
+        ):
+            self._emit(unread, head)
 
     def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
         """A warning or an error: its further lines may hold the exception that caused it."""

@@ -105,5 +105,7 @@ class TaggedLines(UnknownLines):
                 self._look_for_failure(event)
         elif self.runtime != "sglang":  # the header is any program's that prints a time in brackets
             event = self._match(dispatch(Scope.BARE, whole=True), line, start, head)
+            if event is None and not self.runtime:
+                self._unknown_of_nobody(line, start, head)
         else:
             self._unknown_of_sglang(line, start, head)

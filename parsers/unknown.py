@@ -46,6 +46,11 @@ class UnknownLines(Matcher):
             self._flush_responses(head)
             self._emit(Unread(""), head)
 
+    def _unknown_of_nobody(self, line: str, start: int, head: Head) -> None:
+        """A record behind SGLang's header before anything told that it is SGLang's."""
+        if unread := alike(SGLANG, line, start):
+            self._emit(unread, head)
+
     def _look_for_failure(self, event: Event) -> None:
         self._failed = self._failed or type(event) is EngineFailure
 

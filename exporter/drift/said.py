@@ -10,7 +10,7 @@ from exporter.drift.release import PYTHON, Release
 from exporter.drift.shapes import SLOT, Shape, compared, plain
 from exporter.drift.signals import VLLM
 from parsers.rules import Scope
-from parsers.wordings import ANYWHERE, LONGEST
+from parsers.wordings import ANYWHERE, LONGEST, PIECES
 
 SAID = "said "
 """Of a level in the data file: what stands behind it is the name of a source file, and the text a beginning and no format string."""
@@ -53,14 +53,14 @@ def file_name(path: str) -> str:
 
 
 def beginnings(shape: Shape) -> Iterator[str]:
-    """How each line of a text begins; where that is a value, a part that stands in it anywhere."""
+    """How each line of a text begins; where that is a value, the pieces between the values."""
     for line in plain(shape).split("\n"):
         first, *others = line.split(SLOT)
         if len(first) >= _SHORTEST or (first and not others):
             yield first[:LONGEST]
         elif line.strip():
-            longest = max((first, *others), key=len)
-            yield ANYWHERE + longest[:LONGEST] if len(longest.strip()) >= _SHORTEST else FREE
+            pieces = [piece for piece in (first, *others) if len(piece.strip()) >= _SHORTEST]
+            yield ANYWHERE + PIECES.join(pieces)[:LONGEST] if pieces else FREE
 
 
 def wordings(printed: Iterable[Iterable[tuple[str, str]]]) -> str:
