@@ -67,7 +67,8 @@ class Row(NamedTuple):
     engine: float | str
     ours: float | str
     word: str
-    holds: bool
+    holds: bool | None
+    """None where nothing can be said, so that the two are only shown."""
 
 
 def equal(figure: str, engine: float, ours: float) -> Row:
@@ -154,7 +155,8 @@ def run_phase(pair: Pair, phase: Phase, seconds: float) -> Iterator[Row]:
     yield Row("prefill verdict", "not_judged", judged, "a prefill engine receives nothing", judged == "not_judged")
     for engine in engines:
         yield from compare(engine.name, before[engine.name], Figures(engine.url), ours_before, watch)
-    yield from _local_ratio(phase, before["decode"], Figures(pair.decode.url), at_last)
+    steady = phase.steady and watch.lines["decode"] > MOST_LINES
+    yield from _local_ratio(before["decode"], Figures(pair.decode.url), at_last, steady=steady)
 
 
 def _kill_prefill(pair: Pair) -> Watch:
@@ -200,9 +202,10 @@ def compare(name: str, before: Figures, after: Figures, ours_before: Figures, wa
     computed = rise("vllm:prompt_tokens_by_source_total", source="local_compute")
     for kind, engine in (("prompt", computed), ("generation", rise("vllm:generation_tokens_total"))):
         most = 0.2 * engine + 0.05 * INTERVAL_SECONDS * max(1, watch.lines[name]) + 1
+        row = near(f"{name} {kind} tokens by rates", engine, watch.tokens[name][kind], most, why)
         if watch.blind > INTERVAL_SECONDS - 1:  # a busy machine: the gauge of a whole interval may have gone by
-            most, why = float("inf"), f"not judged, for {watch.blind:.0f} s nobody looked"
-        yield near(f"{name} {kind} tokens by rates", engine, watch.tokens[name][kind], most, why)
+            row = row._replace(word=f"for {watch.blind:.0f} s nobody looked", holds=None)
+        yield row
     if name == "decode":
         idle = "intervals without tokens print nothing"
         transfers = rise("vllm:nixl_xfer_time_seconds_count"), our_rise("kv_transfers_total")
@@ -213,25 +216,31 @@ def compare(name: str, before: Figures, after: Figures, ours_before: Figures, wa
         yield near(*size, rounding, "means have three decimals") if all_told else lower_bound(*size, idle, rounding)
         failed, records = rise("vllm:nixl_num_failed_transfers_total"), our_rise("kv_transfer_failures_total")
         why = "records, the engine counts something else: none of either, or some of both"
-        yield Row("decode kv_transfer_failures_total", failed, records, why, bool(failed) == bool(records))
+        # The engine counts a failure with the next step that transfers, which may be one of the next phase.
+        counted_late = not records and ours_before.of("inferlog_kv_transfer_failures_total", source=name) > 0
+        yield Row("decode kv_transfer_failures_total", failed, records, why, bool(failed) == bool(records) or counted_late)
         yield lower_bound("decode kv_transfer_reported_failures_total", failed, our_rise("kv_transfer_reported_failures_total"), idle)
 
 
-def _local_ratio(phase: Phase, before: Figures, after: Figures, ours: Figures) -> Iterator[Row]:
+def _local_ratio(before: Figures, after: Figures, ours: Figures, *, steady: bool) -> Iterator[Row]:
+    """Ours is about the last two intervals, of which in a phase that is not `steady` one may be about something else."""
     name = "vllm:prompt_tokens_by_source_total"
     local, tokens = (after.of(name, **labels) - before.of(name, **labels) for labels in ({"source": "local_compute"}, {}))
     whole = local / max(1.0, tokens)
     for basis in ("log", "engine_metrics"):
         ratio = ours.get("inferlog_pd_local_prefill_ratio", source="decode", basis=basis)
         if ratio is not None:
-            most, why = (0.1 if phase.steady else 1.0), "the engine's over the phase, ours over its last two intervals"
-            yield near(f"decode pd_local_prefill_ratio {basis}", whole, ratio, most, why)
+            row = near(
+                f"decode pd_local_prefill_ratio {basis}", whole, ratio, 0.1, "the engine's over the phase, ours over its last two intervals"
+            )
+            yield row if steady else row._replace(word="the phase was too short, or changed as it went", holds=None)
 
 
 def show(phase: str, row: Row) -> None:
     """One line of the table."""
     engine, ours = (each if isinstance(each, str) else f"{each:.12g}" for each in (row.engine, row.ours))
-    print(f"{phase:16} {row.figure:46} {engine:>16} {ours:>16}  {'holds' if row.holds else 'FAILS'}  {row.word}", flush=True)
+    verdict = {True: "holds", False: "FAILS", None: "shown"}[row.holds]
+    print(f"{phase:16} {row.figure:46} {engine:>16} {ours:>16}  {verdict}  {row.word}", flush=True)
 
 
 def run(options: argparse.Namespace, folder: Path) -> bool:
@@ -248,7 +257,7 @@ def run(options: argparse.Namespace, folder: Path) -> bool:
         for phase in phases(options.policy):
             for row in run_phase(pair, phase, options.phase_seconds):
                 show(phase.name, row)
-                holds = holds and row.holds
+                holds = holds and row.holds is not False
     finally:
         signal.alarm(0)  # nothing may keep it from ending them
         pair.end()

@@ -165,11 +165,13 @@ class Engine(PairHandlers, SglangHandlers):
         self._runtime = runtime
         self._arrival = self.gauges.arrival = arrival
         self.seen = self.seen or bool(found)
-        handlers = self._handlers
+        handlers, life, jit = self._handlers, self.life, self.jit
         for event, head in found:
-            self.jit.follow(head.time, up=self.life.is_up)
+            if jit.awaited is None or jit.awaited or not life.is_up:
+                jit.follow(head.time, up=life.is_up)
             try:
-                if self.standing.unjudged and head.time != self.standing.unjudged.time:
+                unjudged = self.standing.unjudged
+                if unjudged and head.time != unjudged.time:
                     self._settle_before(head)
                 handlers[type(event)](event, head)
                 if self.evidence.changed:
@@ -177,7 +179,7 @@ class Engine(PairHandlers, SglangHandlers):
             except Exception as error:  # noqa: BLE001 - one event that we cannot take must not cost the others
                 self._faults.note(error)
         if found:
-            self.jit.follow(found[-1][1].time, up=self.life.is_up)
+            jit.follow(found[-1][1].time, up=life.is_up)
         self._bear()
         self.dropped_series += self.counters.trim() + self.capacity.trim() + self.gauges.trim()
 

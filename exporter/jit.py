@@ -38,7 +38,7 @@ class Compiling(NamedTuple):
 class JitLedger:
     """Folds the ranks of one compile, pairs begin and end, and takes an engine's own warning and its library's pair for one."""
 
-    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_ended", "_untimed", "_sessions", "_awaited", "incidents")
+    STATE = ("ranks", "last", "_folds", "_open", "_announced", "_ended", "_untimed", "_sessions", "awaited", "incidents")
 
     def __init__(self, counters: Counters, incidents: JitIncidents) -> None:
         self._counters, self.incidents = counters, incidents
@@ -49,7 +49,7 @@ class JitLedger:
         self._untimed: dict[tuple[str, str], deque[Fold]] = {}
         self._sessions: dict[tuple[str, str], float] = {}
         """When a process began to compile, where its end has no line of its own, by process and backend."""
-        self._awaited: set[tuple[str, ...]] | None = None
+        self.awaited: set[tuple[str, ...]] | None = None
         """Compiles that ran when the process came up and have not ended; None until it comes up."""
         self.ranks = 1
         """Workers of the engine, as far as its settings tell: lines without a process name are told apart by number."""
@@ -237,15 +237,15 @@ class JitLedger:
         Their order decides: many have no time of their own, or that of the ready line.
         """
         if not up:
-            self._awaited = None
-        elif self._awaited is None:
-            self._awaited = self._running(now)
-        elif self._awaited:
-            self._awaited &= self._running(now)
+            self.awaited = None
+        elif self.awaited is None:
+            self.awaited = self._running(now)
+        elif self.awaited:
+            self.awaited &= self._running(now)
 
     def warms_up(self, now: float | None) -> bool:
         """Whether something compiles that the process began before it came up; what it begins later is no warm-up."""
-        return bool(self._awaited and self._awaited & self._running(now))
+        return bool(self.awaited and self.awaited & self._running(now))
 
     def _running(self, now: float | None) -> set[tuple[str, ...]]:
         """What compiles, each by its process as well."""

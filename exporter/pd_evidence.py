@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from exporter.counters import Digest
 from exporter.evidence.witnessed import Witnessed
@@ -29,9 +30,12 @@ BLOCK_TOKENS = 128.0
 _REACTION_SECONDS = 2.0  # within which the scheduler says what it does about a failed load, if it ever does
 
 
-@dataclass(slots=True)
+@dataclass(init=False)
 class Period:
-    """Evidence that came during one interval with requests, or since the last one."""
+    """Evidence that came during one interval with requests, or since the last one.
+
+    What did not come is not in the object: there is one for each periodic line, and few have more than three of these.
+    """
 
     served: bool = False
     prompt_tokens: float = 0.0
@@ -74,6 +78,11 @@ class Period:
     """More than the one token for each answer that a prefill engine generates, too."""
     prompts: str = ""
     """Whether its prompts were `whole`, last `blocks`, or too `few` tokens to be any; empty where that depends on other periods."""
+
+    def __init__(self, **known: Any) -> None:
+        """`known` are fields of a period that was saved."""
+        self.engines = {}
+        vars(self).update(known)
 
     @property
     def attempts_failed(self) -> float:
@@ -189,7 +198,7 @@ class PdEvidence:
 
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
-        since = self.quiet_from
+        since = self._told_at if self.quiet_since is None else self.quiet_since
         return now is not None and since is not None and now - since >= QUIET_SECONDS
 
     # -- intervals -----------------------------------------------------------------------------------------------------
@@ -206,24 +215,27 @@ class PdEvidence:
         prompt_rate, generation_rate = event.prompt_rate, event.generation_rate
         before = self._before.get(engine)
         self._before[engine] = now, running
-        self._told_at = now if now is not None else self._told_at
+        if now is not None:
+            self._told_at = now
         # Those that ended and those by which more run; where no answers are told, those that run.
-        if not self._answers_are_told or not before:
+        if before is None or not self._answers_are_told:
             admitted = max(admitted, running)
         elif running > before[1]:
             admitted += running - before[1]
         self._closes = False
         length = self._length(engine, before[0] if before else None, now)
-        (self._paused.discard if generation_rate or prompt_rate else self._paused.add)(engine)
-        if generation_rate > 0 and not prompt_rate and not admitted and self.open == Period():
-            self.generates, self.quiet_since = True, None  # long answers go on, and no request tells anything new
-        elif generation_rate > 0 or prompt_rate > 0:
+        if not (generation_rate or prompt_rate):
+            self._paused.add(engine)
+            if self.quiet_since is None:
+                self.quiet_since = now
+        else:
+            self._paused.discard(engine)
             self.quiet_since = None
-            self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
-            self.open.engines[engine] = prompt_rate * length, 0.0, running
-            self._close(engine, prompt_rate * length, admitted, now)
-        elif self.quiet_since is None:
-            self.quiet_since = now
+            if generation_rate and not prompt_rate and not admitted and self.open == Period():
+                self.generates = True  # long answers go on, and no request tells anything new
+            else:
+                self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
+                self._close(engine, prompt_rate * length, admitted, running, now)
         self._responses = 0.0
 
     def _length(self, engine: str, before: float | None, now: float | None) -> float:
@@ -236,11 +248,17 @@ class PdEvidence:
         self._usual = min(gap, self._usual or gap)
         return gap
 
-    def _close(self, engine: str, prompt_tokens: float, requests: float, now: float | None) -> None:
+    def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
-        self._closes, period.told = True, self._answers_are_told
-        period.served, period.prompt_tokens, period.requests, period.answered = True, prompt_tokens, requests, self._responses
+        self._closes = period.served = True
+        period.told, period.prompt_tokens, period.requests, period.answered = (
+            self._answers_are_told,
+            prompt_tokens,
+            requests,
+            self._responses,
+        )
+        period.engines[engine] = prompt_tokens, 0.0, running
         if period.skipped and not period.recomputed and not period.load_failed:
             if (now or 0.0) - (self._skipped_at or 0.0) >= _REACTION_SECONDS:
                 period.unanswered_loads = len(period.skipped)
@@ -271,20 +289,19 @@ class PdEvidence:
 
     def _look(self) -> None:
         """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
-        if self.changed or len(self.closed) < WINDOW:
-            self.changed, self._looked = True, None
-            return
-        first, last = self.closed
-        alike = first.prompts == last.prompts and len(first.engines) == 1 and first.engines.keys() == last.engines.keys()
-        if first.eventful or last.eventful or self.open.eventful or not first.prompts or not alike:
-            self.changed, self._looked = True, None
-            return
-        moved, empty = first.transfers > 0 or last.transfers > 0, first.empty > 0 or last.empty > 0
-        tokens, fetched = first.prompt_tokens + last.prompt_tokens, (first.transfers + last.transfers) / self.ranks
-        explained = tokens <= self.block_tokens * max(1.0, fetched)
-        looked = moved, empty, first.answered > 0 and last.answered > 0, first.prompts, self.generates, explained
-        self.changed = looked != self._looked
-        self._looked = looked
+        if not self.changed and len(self.closed) == WINDOW:
+            first, last = self.closed
+            prompts = first.prompts if first.prompts == last.prompts else ""
+            alone = len(first.engines) == 1 and first.engines.keys() == last.engines.keys()
+            if prompts and alone and not (first.eventful or last.eventful or self.open.eventful):
+                fetched = (first.transfers + last.transfers) / self.ranks
+                explained = first.prompt_tokens + last.prompt_tokens <= self.block_tokens * max(1.0, fetched)
+                answered, empty = first.answered > 0 and last.answered > 0, first.empty > 0 or last.empty > 0
+                looked = fetched > 0, empty, answered, prompts, self.generates, explained
+                self.changed = looked != self._looked
+                self._looked = looked
+                return
+        self.changed, self._looked = True, None
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""

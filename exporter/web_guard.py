@@ -173,9 +173,17 @@ class Guard:
                 send = _with_headers(send, settings.http_server_config.headers)
             if not refused:
                 self._listener.answering(scope["client"])
-            await (refused or self._app)(scope, receive, send)
+            await (refused or self._app)(scope, receive, self._telling(scope["client"], send))
         finally:
             self._listener.answered(scope["client"])
+
+    def _telling(self, peer: tuple[str, int] | None, send: Send) -> Send:
+        async def send_and_tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._listener.begins_to_answer(peer)
+            await send(message)
+
+        return send_and_tell
 
     async def _refused(self, settings: WebSettings | None, headers: Mapping[bytes, bytes]) -> PlainTextResponse | None:
         if settings is None:

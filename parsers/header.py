@@ -4,6 +4,7 @@ import re
 from calendar import monthrange, timegm
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
@@ -120,6 +121,7 @@ class Head:
     container: str = ""
 
 
+@lru_cache(256)
 def place(where: str) -> int:
     """A source line as a number: to be told from others without being kept, since a forged header may hold anything."""
     return crc32(where.encode(errors="replace"))

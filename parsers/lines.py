@@ -69,7 +69,7 @@ class LineBuffer:
         if _MARK in text:
             text = text.replace(_MARK, "")  # at the start of a file that an editor or a shell wrote, or of one behind another
         lines = text.split("\n")
-        if len(text) > LINE_LIMIT and max(map(len, lines)) > LINE_LIMIT:
+        if _has_overlong(text):
             lines = [line if "\r" in line else self.cut(line) for line in lines]
         return lines
 
@@ -79,3 +79,14 @@ class LineBuffer:
             return line
         self.cut_lines += 1
         return line[:LINE_LIMIT]
+
+
+def _has_overlong(text: str) -> bool:
+    """Whether a line of the text is longer than LINE_LIMIT: looked for from limit to limit, not line by line."""
+    start = 0
+    while len(text) - start > LINE_LIMIT:
+        end = text.rfind("\n", start, start + LINE_LIMIT + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False

@@ -21,7 +21,7 @@ from parsers.events import (
 )
 from parsers.framing import repetitions
 from parsers.header import LEVELS, UNKNOWN_LEVEL, Head, Origin, begins_record
-from parsers.rules import KEY_LENGTH, Dispatch
+from parsers.rules import KEY_LENGTH, Dispatch, Rule
 
 _LONGEST_CLIENT = 64
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
@@ -70,12 +70,17 @@ class Matcher:
         if not candidates and line.startswith("[", start) and (tags := _TAGS.match(line, start)):
             start = tags.end()
             candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
+        return self._first(candidates, line, start, head, whole=rules.whole)
+
+    def _first(self, candidates: tuple[Rule, ...], line: str, start: int, head: Head, *, whole: bool = False) -> Event | None:
+        """The event of the first of these rules that knows the message; `whole` when nothing may follow what it knows."""
         for rule in candidates:
             found = rule.pattern.match(line, start)
             if found is None:
                 continue
             end = found.end()
-            if end < len(line) and rules.whole and line[end:].strip():
+            more = end < len(line)
+            if more and whole and line[end:].strip():
                 return None
             event: Event
             try:
@@ -84,29 +89,33 @@ class Matcher:
                 self.rule_errors[rule.name] = self.rule_errors.get(rule.name, 0) + 1
                 event = NOTHING
             # Line breaks get lost between processes, so that another record begins here; but not in what a user wrote.
-            if event is not QUOTED and len(line) - end >= _SHORTEST_RECORD and begins_record(line, end):
+            if more and event is not QUOTED and len(line) - end >= _SHORTEST_RECORD and begins_record(line, end):
                 self._glued.append(line[end:])
-            self.runtime = self.runtime or rule.runtime
-            if type(event) is not Nothing:
-                if self._responses_in_order or type(event) in _AFTER_RESPONSES:
+            if not self.runtime:
+                self.runtime = rule.runtime
+            kind = type(event)
+            if kind is not Nothing:
+                if kind in _AFTER_RESPONSES or self._responses_in_order:
                     self._emit(event, head)
                 else:
                     self._found.append((event, head))
-                if end < len(line) and type(event) in _EACH_COUNTS and (more := repetitions(line, end) - 1):
-                    self._found += [(event, head)] * more
+                if more and kind in _EACH_COUNTS and (others := repetitions(line, end) - 1):
+                    self._found += [(event, head)] * others
             return event
         return None
 
     def _emit(self, event: Event, head: Head) -> None:
+        kind = type(event)
         if self._responses_in_order:
             self._flush_responses(head)
-        elif type(event) is IntervalStats and (answers := self._responses["2xx"] + self._responses[access.ANSWERED]):
-            # How many were answered in this interval counts.
-            self._found.append((HttpResponses({"2xx": answers}, self._responses[access.ANSWERED]), head))
-            self._responses["2xx"] = self._responses[access.ANSWERED] = 0
-        elif type(event) in _NEXT_TO_RESPONSES:
+        elif kind is IntervalStats:
+            responses = self._responses
+            if answers := responses["2xx"] + responses[access.ANSWERED]:  # how many were answered in this interval counts
+                self._found.append((HttpResponses({"2xx": answers}, responses[access.ANSWERED]), head))
+                responses["2xx"] = responses[access.ANSWERED] = 0
+        elif kind in _NEXT_TO_RESPONSES:
             self._flush_responses(head)
-        if type(event) is EngineStarted:
+        if kind is EngineStarted:
             self._flush_responses(head)
             self._origins.clear()
             self._responses_in_order = True  # whether traffic came before the next event decides what that means

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from parsers import access
-from parsers.events import QUOTED, Event, KvTransferFailure
+from parsers.events import QUOTED
 from parsers.framing import Framed, Framing
 from parsers.header import (
     ALARMING,
@@ -20,7 +19,6 @@ from parsers.header import (
     UNKNOWN_LEVEL,
     Head,
     Origin,
-    Record,
     late_header,
     native_head,
     place,
@@ -28,12 +26,12 @@ from parsers.header import (
     strip_colour,
 )
 from parsers.jsonlog import json_record
-from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
-from parsers.likeness import VLLM, alike
+from parsers.libraries import PROCESS_LIMIT
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
+from parsers.records import RecordLines
 from parsers.returns import CarriageReturns
-from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Scope, dispatch
+from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Scope, dispatch
 
 _NESTING_LIMIT = 2
 _TORN_LINES = 8
@@ -44,11 +42,9 @@ _BEGINNING = 16
 # Request loggers print what users send, and their further lines look like records.
 _USER_TEXT = re.compile(r"(?:.*[./])?(?:request_)?logger(?:\.py:\d+)?$", re.ASCII)
 _IN_BRACKETS = "brackets"
-_OWN_ERROR = "RuntimeError: "
-"""How vLLM's connector raises what it has found out itself; libraries have exceptions of their own."""
 
 
-class LogStream(LibraryLines):
+class LogStream(RecordLines):
     """Turns the lines of one program into events. Nothing in the lines can make it raise."""
 
     STATE = (
@@ -72,7 +68,6 @@ class LogStream(LibraryLines):
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
         """`framing` is that of the file; `year` and `month` are those of the last line, as most headers print no year."""
         super().__init__(year, month)
-        self._records = dispatch(Scope.RECORD, "vllm")
         self.cut_lines = 0
         """Lines that were longer than LINE_LIMIT, and that a bar had redrawn."""
         self.unwrapped = 0
@@ -84,7 +79,6 @@ class LogStream(LibraryLines):
         self._heads: dict[str, Head | None] = {}
         """By the text of a header; None for the beginning of a message that is like no signal's."""
         self._access_prefixes: tuple[str, ...] = ()
-        self._explained = False
 
     def read(self, lines: list[str], times: list[str | None] | None = None, *, returns: bool) -> list[Found]:
         """The events of lines; `returns` when there may be carriage returns in them.
@@ -145,14 +139,13 @@ class LogStream(LibraryLines):
         """
         header, table, levels, responses = HEADER.match, self._records.table, self.levels, self._responses
         requests, mark, heads, clock = self._requests.known, access.MARK, self._heads, self.clock
-        prefixes, calm = self._access_prefixes, 0
-        rest = iter(lines)
-        self._go_on(rest)
+        rest, calm = iter(lines), 0
+        prefixes = self._go_on(rest)
         for line in rest:
             if line.startswith(prefixes):
                 client, _, request = line.partition(mark)
                 code = requests.get(request)
-                if code is not None and len(client) < _LONGEST_HEADER and not self._responses_in_order:
+                if code is not None and len(client) < _LONGEST_HEADER:
                     calm += 1
                     if code:
                         responses[code] += 1
@@ -166,23 +159,22 @@ class LogStream(LibraryLines):
                     levels["INFO"] += calm
                     calm = 0
                     self._line(line)
-                    self._go_on(rest)
-                    prefixes = self._access_prefixes
+                    prefixes = self._go_on(rest)
                     continue
                 head = self._remember_head(text, found)
             elif clock.last is not head.time:
                 clock.last, clock.text = head.time, ""
             if head.level == "INFO":
                 calm += 1
-                if message[:KEY_LENGTH] not in table and message[:1] not in VARIABLE_STARTS:
-                    if message[:_BEGINNING] not in heads:
-                        self._meet(line, start, head)
-                    continue
-                self._record(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head))
+                rules = table.get(message[:KEY_LENGTH])
+                if rules is not None or message[:1] in VARIABLE_STARTS:
+                    self._calm_record(line, start, head, rules)
+                elif message[:_BEGINNING] not in heads:
+                    self._meet(line, start, head)
             else:
                 self._uncommon_line(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head), rest)
-            if self._glued:
-                self._go_on(rest)
+            if self._glued or self._responses_in_order:
+                prefixes = self._go_on(rest)
         levels["INFO"] += calm
 
     def _meet(self, line: str, start: int, head: Head) -> None:
@@ -192,12 +184,16 @@ class LogStream(LibraryLines):
         if not self._is_strange(line, start, head):
             self._heads[line[start : start + _BEGINNING]] = None
 
-    def _go_on(self, lines: Iterator[str]) -> None:
-        """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record."""
+    def _go_on(self, lines: Iterator[str]) -> tuple[str, ...]:
+        """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record.
+
+        Returns what stands before access lines from now on, none while their place among the records matters.
+        """
         if self._glued:
             self._line(self._glued.pop())
         while self._quotes and (line := next(lines, None)) is not None:
             self._line(line)
+        return () if self._responses_in_order else self._access_prefixes
 
     def _uncommon_line(self, line: str, start: int, head: Head, rest: Iterator[str]) -> None:
         """A line of SGLang's, which has no level and may quote a user in the `rest`, or a warning or an error of vLLM's."""
@@ -208,10 +204,6 @@ class LogStream(LibraryLines):
         else:
             self.levels[head.level] += 1
             self._record(line, start, head)
-
-    def _wrapped_head(self, head: Head) -> Head:
-        """A header that is known, at the time of this line's wrapping."""
-        return Head(head.origin, head.level, head.time, head.where, None, self._wrapped_time, head.quotes_users)
 
     def _remember_head(self, text: str, found: re.Match[str]) -> Head:
         """Records of one process and second share their header: in a busy log most headers are read once."""
@@ -304,76 +296,6 @@ class LogStream(LibraryLines):
             return
         if self._match(dispatch(Scope.BARE, whole=True), line, start, head) is None and head.level in ALARMING:
             self.unrecognised[head.level] += 1
-
-    def _record(self, line: str, start: int, head: Head, rules: Dispatch | None = None) -> Event | None:
-        """A line behind vLLM's header: the first of a record, or a further one with the header of an alarming one.
-
-        `rules` when the header does not tell which engine it is.
-        """
-        if head.quotes_users:
-            return QUOTED
-        # Without source lines nothing tells the next record from a further line of a quote.
-        if head.level in ALARMING and ":" in head.where and (record := self._open_record(head)) and record.quotes_users:
-            return QUOTED
-        event = self._match(rules or self._records, line, start, head)
-        if head.level in ALARMING:
-            self._alarming_record(line, start, head, event)
-        elif event is not None:
-            self._explained = event is not QUOTED
-        else:
-            self.runtime = self.runtime or ("" if rules else "vllm")
-            # Further lines mean something only where the first is the engine's: known, or empty as above its logo.
-            self._explained = not line[start:].strip()
-            self._is_strange(line, start, head)
-        return event
-
-    def _further_line(self, line: str, start: int, head: Head) -> None:
-        """A line that surely is no first one of a record."""
-        if head.quotes_users:
-            return
-        if head.level in ALARMING:
-            self._goes_on(line, start, head)
-        elif (
-            self._explained
-            and self._match(dispatch(Scope.CONTINUATION), line, start, head) is None
-            and (unread := alike(VLLM, line, start))
-        ):
-            self._emit(unread, head)
-
-    def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
-        """A warning or an error: its further lines may hold the exception that caused it."""
-        if event is None:
-            if self._goes_on(line, start, head):
-                return
-            event = self._match(self._exceptions, line, start, head)
-            self.unrecognised[head.level] += event is None
-        if len(self._last_records) >= PROCESS_LIMIT:
-            self._last_records.clear()
-        self._last_records[head.origin.who] = Record((head.time, place(head.where)), event, _raises(line, start))
-
-    def _open_record(self, head: Head) -> Record | None:
-        record = self._last_records.get(head.origin.who)
-        return record if record is not None and record.key == (head.time, place(head.where)) else None
-
-    def _goes_on(self, line: str, start: int, head: Head) -> bool:
-        """Take a further line of the alarming record before; False when it is of another.
-
-        Exceptions count once a traceback has begun: before, what looks like one is text that somebody sent.
-        """
-        record = self._open_record(head)
-        if record is None:
-            return False
-        if record.quotes_users:
-            return True
-        if record.raised:
-            event = self._match(self._exceptions, line, start, replace(head, parent=record.event))
-            # Why a transfer failed is told here alone, and in a handshake's own words there is nothing of a user.
-            self.unrecognised[head.level] += (
-                event is None and type(record.event) is KvTransferFailure and line.startswith(_OWN_ERROR, start)
-            )
-        elif line.startswith(TRACEBACK, start):
-            record.raised = True
-        return True
 
     def _wrapped(self, line: str) -> bool:
         """Read what a container runtime or a JSON formatter put around a line; False when there is nothing around it."""
@@ -483,11 +405,6 @@ class LogStream(LibraryLines):
             self._quotes = (_IN_BRACKETS, self._nesting) if event is QUOTED and self.runtime != "vllm" else None
         else:
             self._headerless(line, brackets.start(), head)
-
-
-def _raises(line: str, start: int) -> bool:
-    """Whether an alarming record has a traceback in its further lines: it begins with its first words, or ends with them."""
-    return line.startswith(TRACEBACK, start) or line.endswith(TRACEBACK)
 
 
 def _levelled(line: str) -> bool:

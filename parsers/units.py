@@ -1,6 +1,7 @@
 """Numbers as engines print them, in base units."""
 
 import re
+from functools import lru_cache
 
 MIB = 2.0**20
 GIB = 2.0**30
@@ -23,6 +24,7 @@ def whole(text: str) -> float:
     return float(text.replace(",", ""))
 
 
+@lru_cache(512)
 def label(text: str) -> str:
     """Free text of an engine in the characters and the length that a label may have."""
     return _UNSAFE.sub("_", text)[:_LABEL_LENGTH]

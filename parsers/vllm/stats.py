@@ -14,6 +14,39 @@ _PERCENT = r"(\d{1,9}+(?:\.\d{1,9}+|))%"
 
 
 _RATES = rf"Avg prompt throughput: {_RATE} tokens/s, Avg generation throughput: {_RATE} tokens/s, "
+_USUAL = r"(\d{1,15}+\.\d)"
+
+
+@rule(
+    anchor="Engine ",
+    pattern=(
+        rf"Engine (\d{{3}}): Avg prompt throughput: {_USUAL} tokens/s, Avg generation throughput: {_USUAL} tokens/s, "
+        rf"Running: (\d{{1,15}}+) reqs, Waiting: (\d{{1,15}}+) reqs, [CG]PU KV cache usage: {_USUAL}%, "
+        rf"Prefix cache hit rate: {_USUAL}%(?:, External prefix cache hit rate: {_USUAL}%|)\Z"
+    ),
+    source=("Avg prompt throughput: %.1f tokens/s", "Avg generation throughput: %.1f tokens/s", "Running: %d reqs", "Waiting: %d reqs"),
+    samples={
+        "0.26.0": "Engine 000: Avg prompt throughput: 0.8 tokens/s, Avg generation throughput: 96.4 tokens/s, Running: 8 reqs, "
+        "Waiting: 0 reqs, GPU KV cache usage: 0.2%, Prefix cache hit rate: 0.0%, External prefix cache hit rate: 100.0%",
+    },
+    since="0.7",
+)
+def usual_interval_stats(found: re.Match[str]) -> IntervalStats:
+    """One engine's interval in the shape of nearly all such lines, which costs half of what the next rule does."""
+    engine, prompt, generation, running, waiting, usage, local, external = found.groups()
+    return IntervalStats(
+        engine.lstrip("0") or "0",
+        float(prompt),
+        float(generation),
+        float(running),
+        float(waiting),
+        None,
+        None,
+        float(usage) * PERCENT,
+        "device",
+        float(local) * PERCENT,
+        float(external) * PERCENT if external else None,
+    )
 
 
 @rule(

@@ -1,7 +1,8 @@
 """Which connections stay open."""
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -14,9 +15,11 @@ from .conftest import wait_for
 class Server:
     """A listener, its connections and their clients."""
 
-    def __init__(self, stack: ExitStack, *, idle: float = 3600.0) -> None:
+    def __init__(
+        self, stack: ExitStack, *, longest: float = 0.0, idle: float = 3600.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._stack = stack
-        self.listener = stack.enter_context(Listener(socket.create_server(("127.0.0.1", 0)), 8, longest=0.0, idle=idle))
+        self.listener = stack.enter_context(Listener(socket.create_server(("127.0.0.1", 0)), 8, longest, idle, clock))
 
     def connect(self, *, answered: bool) -> tuple[socket.socket, socket.socket]:
         """A client, and the daemon's end of its connection."""
@@ -54,7 +57,24 @@ def test_who_has_read_an_answer_may_rest(stack: ExitStack) -> None:
     assert not server.cuts(resting)
 
     server.listener.answering(resting.getsockname())
-    wait_for(lambda: server.cuts(resting), "an answer that takes so long to be cut")
+    assert not server.cuts(resting)  # it waits for us
+    server.listener.begins_to_answer(resting.getsockname())
+    wait_for(lambda: server.cuts(resting), "one that takes so long to read to be cut")
+
+
+def test_a_machine_that_stands_still_cuts_nobody(stack: ExitStack) -> None:
+    """A scrape got no answer because nobody had run for half a minute between its connection and its request."""
+    now = [0.0]
+    server = Server(stack, longest=10.0, clock=lambda: now[0])
+    client, _ = server.connect(answered=False)
+    for pause in (1.0, 30.0, 30.0, 4.9):  # counted as 1, 2, 2 and 2 seconds
+        now[0] += pause
+        assert not server.cuts(client)
+    for _ in range(3):
+        now[0] += 1.0
+        assert not server.cuts(client)
+    now[0] += 1.0
+    assert server.cuts(client)
 
 
 def test_nobody_rests_for_ever(stack: ExitStack) -> None:

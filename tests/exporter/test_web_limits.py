@@ -1,9 +1,11 @@
 """What somebody who can reach the port may take: connections, time, headers, bodies. Scrapes go on meanwhile."""
 
 import resource
+import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -123,6 +125,27 @@ def test_slow_requests_end(daemon: Running) -> None:
 
         wait_for(all_are_cut, "the slow ones to be cut", LONGEST_SECONDS + 10)
     assert set(scraper.statuses) == {200}
+
+
+def is_accepted(connection: socket.socket) -> bool:
+    """Whether the daemon has the other end: one that only the kernel knows has no inode."""
+    (_, here), (_, there) = connection.getsockname(), connection.getpeername()
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return any(row[1].endswith(f":{there:04X}") and row[2].endswith(f":{here:04X}") and row[9] != "0" for row in rows)
+
+
+def test_a_request_on_a_machine_that_stands_still_is_answered(daemon: Running) -> None:
+    """Two engines beside us that spin on all cores did that: what was asked meanwhile was cut unread."""
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as connection:
+        wait_for(lambda: is_accepted(connection), "the connection")
+        daemon.process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            wait_for(lambda: time.monotonic() > stopped + LONGEST_SECONDS + 1, "more time to pass than a client has")
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_who_does_not_read_the_answer_is_cut(daemon: Running) -> None:
