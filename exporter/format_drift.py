@@ -19,7 +19,7 @@ _FORGOTTEN_SECONDS = 86400.0
 _SERVED_SECONDS = 60.0
 """How long an engine must have served before a periodic line is missed: it prints one in ten seconds."""
 _ENOUGH_ANSWERS = 20
-_ALWAYS_ENDED = ("distributed_init", "load_weights", "jit_warmup", "graph_capture")
+_ALWAYS_ENDED = ("load_weights", "jit_warmup", "graph_capture")
 _ANSWERS, _WORD_OF_READY, _WORD_OF_DEATH = "answers", "word of ready", "word of death"
 CACHED, RATE = "lines without cached tokens", "lines without a rate"
 _POOLS, _POOL_BYTES, _SESSION, _BAR = "pools", "pool bytes", "DeepGEMM session", "DeepGEMM bar"
@@ -185,7 +185,7 @@ EXPECTED = (
     ),
     Expectation(
         "sglang", "startup_phases",
-        lambda seen: ((seen.observed or seen.has(_CONCURRENCY)) and seen.unended)
+        lambda seen: ((seen.observed or seen.has(_CONCURRENCY) or seen.has(_STATS)) and seen.unended)
         or (seen.ready and seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights")),
         _never,
     ),

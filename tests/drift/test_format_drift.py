@@ -76,6 +76,7 @@ CASES = {
         "Current kv cache memory in use is 47.75 GiB.\n",
         set(),
     ),
+    "a server that says nothing of its start": (COMPLETE.replace(READY, "").replace(SIZE, SIZE.replace("Maximum concurrency", "Requests")), {"max_concurrency"}),
     "graphs of which no line tells": (
         COMPLETE + "(EngineCore pid=318) INFO 07-14 03:12:51 [gpu_worker.py:1] Free memory on device (94.52/95.58 GiB) on startup. Desired GPU memory utilization is "
         "(0.9, 86.02 GiB). Actual usage is 35.64 GiB for weight, 2.11 GiB for peak activation, 0.52 GiB for non-torch memory, and 2.31 GiB for CUDAGraph memory. "
@@ -120,6 +121,21 @@ CASES = {
     "sglang's bytes without pools": (
         sglang(pools=("DSV4 memory calculation: bytes_per_full_token=16221.44, available_bytes=38.90 GB, c128_state_fixed=0.92 GB, full_token=2513920", POOLS[1])),
         {"kv_size"},
+    ),
+    "sglang's pools by a name of their own": (
+        sglang(pools=("Q KV store. dtype: torch.uint8, #tokens: 409600, K size: 12.00 GB, V size: 0.00 GB", *POOLS)), {"kv_size"}
+    ),
+    "sglang's draft pool and upper bound are no pools": (
+        sglang("Post-capture KV sizing: draft KV cache allocated. dtype: torch.bfloat16, #tokens: 409600, KV size: 1.00 GB",
+               pools=(*POOLS, "KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 999999, K size: 9.00 GB, V size: 9.00 GB")), set()
+    ),
+    "sglang's decode lines without a rate": (sglang(DECODES.format("").replace("gen throughput", "speed")), {"batches"}),
+    "sglang's prefill lines without cached tokens": (
+        sglang("Prefill batch, #new-seq: 1, #new-token: 9, #reused: 0, token usage: 0.00, #running-req: 0, #queue-req: 0"), {"batches"}
+    ),
+    "a torn prefill line": (sglang("Prefill batch, #new-seq: 1, #new-token: 9, #cac"), set()),
+    "sglang's failures of a pair in other words": (
+        sglang("Broken request rang=0 decode_req.req.rid='9c1f' decode_req.req.bootstrap_room=7"), {"pd_failures"}
     ),
     "sglang's bar without a session": (
         tagged(ARGUMENTS.format("None"), *LOADED)
