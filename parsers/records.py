@@ -63,12 +63,10 @@ class RecordLines(LibraryLines):
             return
         if head.level in ALARMING:
             self._goes_on(line, start, head)
-        elif (
-            self._explained
-            and self._match(dispatch(Scope.CONTINUATION), line, start, head) is None
-            and (unread := alike(VLLM, line, start))
-        ):
-            self._emit(unread, head)
+        elif self._explained and self._match(dispatch(Scope.CONTINUATION), line, start, head) is None:
+            unread = alike(VLLM, line, start)
+            if unread and unread.signal == "version":  # the logo's; no other signal is a further line
+                self._emit(unread, head)
 
     def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
         """A warning or an error: its further lines may hold the exception that caused it."""
