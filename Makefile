@@ -38,8 +38,9 @@ dashboards: $(VENV)/installed
 goldens: $(VENV)/installed
 	$(PYTEST) tests/test_goldens.py tests/test_rule_goldens.py tests/alerts --update-goldens
 
+# What it costs, next to mtail: some twelve minutes, and docs/performance.md. ARGS=--quick takes two and only prints.
 bench: $(VENV)/installed
-	$(BIN)/python bench/throughput.py
+	$(BIN)/python -m bench $(ARGS)
 
 # What is installed with inferlog: pinned versions, their licences for a review, and a bill of materials (CycloneDX) for scanners.
 RUNTIME := build/runtime

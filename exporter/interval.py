@@ -47,10 +47,10 @@ class IntervalGauges:
     def stats(self, event: IntervalStats, head: Head) -> None:
         """The main line."""
         dp_rank = event.engine
-        if complete := self._stats.get(dp_rank):
-            event = _complete(event, complete[0])
+        if known := self._stats.get(dp_rank):
+            event = _complete(event, known[0])
         self._came(dp_rank, head)
-        self._stats[dp_rank] = (event, self.arrival)
+        self._stats[dp_rank] = event, self.arrival
 
     def values(self, samples: Iterable[Sample], dp_rank: str, head: Head) -> None:
         """A periodic line whose fields stand for themselves."""

@@ -82,7 +82,8 @@ class Period:
     def __init__(self, **known: Any) -> None:
         """`known` are fields of a period that was saved."""
         self.engines = {}
-        vars(self).update(known)
+        for name, value in known.items():
+            setattr(self, name, value)
 
     @property
     def attempts_failed(self) -> float:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from exporter.clock import EventClock
@@ -25,6 +26,9 @@ _LINES_OF_NOBODY = 1000
 
 _BARE = "bare"
 """The suffix of an engine without a container's name beside others that have one."""
+
+
+_HEAD, _CONTAINER = itemgetter(1), attrgetter("container")
 
 
 class NamedEngine(NamedTuple):
@@ -167,11 +171,11 @@ class Source:
 
     def apply(self, found: list[Found], arrival: float | None) -> list[Found]:
         """Take events in their order. `arrival` is when they were written at the latest (epoch), None for a saved log."""
-        for container, each in groupby(found, lambda found: found[1].container):
+        for container, run in _runs(found):
             engine = self._engine(container)
             if engine is None:
                 continue
-            engine.apply(list(each), arrival, self._runtimes.get(container, UNKNOWN_RUNTIME))
+            engine.apply(run, arrival, self._runtimes.get(container, UNKNOWN_RUNTIME))
             if engine.may_be_terse:
                 streams = [log.log.streams[container] for log in self._files.values() if container in log.log.streams]
                 engine.judge_log_level(set().union(*(stream.own_levels for stream in streams)))
@@ -277,3 +281,13 @@ class Source:
         for family, counts in total.items():
             for label, count in counts.items():
                 yield Sample(family, (label,) if label else (), count)
+
+
+def _runs(found: list[Found]) -> Iterator[tuple[str, list[Found]]]:
+    """Events in their order, those in a row that are of the same container together."""
+    containers = set(map(_CONTAINER, map(_HEAD, found)))
+    if len(containers) == 1:  # nearly always, and a question for each event costs as much as some of them
+        yield containers.pop(), found
+        return
+    for container, run in groupby(found, lambda each: each[1].container):
+        yield container, list(run)

@@ -32,8 +32,9 @@ _HEADER = re.compile(
 )
 _DOCKER = '{"log":"'
 _DOCKER_SPACED = '{"log": "'  # a collector wrote the object again
-_DOCKER_STREAM = '\\n","stream":"'
-_DOCKER_STREAMS = ('\\n","stream":"stdout","time":"', '\\n","stream":"stderr","time":"')
+_DOCKER_STREAM = '\\n","stream":"std'
+_DOCKER_STREAMS = ('out","time":"', 'err","time":"')
+_DIGITS = frozenset("0123456789")
 _LONGEST_TIME = 40
 PARTIAL_SECONDS = 10.0
 """After which a part is none of the next line: its writer died."""
@@ -77,12 +78,13 @@ class Framing:
 
     def unwrap(self, line: str) -> Framed | None:
         """The line inside, or None when there is no wrapping around it."""
-        if found := _CRI.match(line):
+        first = line[:1]
+        if first == "{":
+            return self._docker(line)
+        if first in _DIGITS and (found := _CRI.match(line)):
             time, stream, tag = found.groups()
             text = line[found.end() :]
             return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
-        if line.startswith((_DOCKER, _DOCKER_SPACED)):
-            return self._docker(line)
         if line.startswith("(pid=") and (found := _NAMELESS.match(line)):
             return line[found.end() :], None, ""
         if found := _TIMESTAMPS.match(line):
@@ -95,11 +97,13 @@ class Framing:
 
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
-        end = line.rfind(_DOCKER_STREAM)
-        if end > 0 and not self.parts and line.startswith(_DOCKER) and line.startswith(_DOCKER_STREAMS, end) and line.endswith('"}'):
-            text, time = line[len(_DOCKER) : end].replace('\\"', "\0"), line[end + len(_DOCKER_STREAMS[0]) : -2]
+        head, _, tail = line.rpartition(_DOCKER_STREAM)
+        if head[:8] == _DOCKER and tail[:13] in _DOCKER_STREAMS and tail[-2:] == '"}' and not self.parts:
+            text, time = head[8:].replace('\\"', "\0"), tail[13:-2]
             if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
                 return text.replace("\0", '"'), time, ""
+        if not line.startswith((_DOCKER, _DOCKER_SPACED)):
+            return None
         try:
             entry = json.loads(line)
             text, stream, time = entry["log"], entry["stream"], entry["time"]

@@ -154,25 +154,35 @@ class Log:
         """The events of lines, and how many of them were wrapped."""
         found: list[Found] = []
         runs: defaultdict[str, Run] = defaultdict(self._new_run)
-        bare, unwrap, unwrapped = self._bare, self._framing.unwrap, 0
+        bare, unwrap, unwrapped, own = self._bare, self._framing.unwrap, 0, runs[""]
         for line in lines:
             framed = unwrap(line)
             if framed is None:
                 found += self._read_runs(runs)
                 found += self._read_lines("", [line], None, returns="\r" in line)
+                own = runs[""]
                 continue
             unwrapped += 1
             text, time, container = framed
-            if text is not None:
-                runs["" if container and bare.is_bare else container].add(text, time)
+            if text is None:
+                continue
+            run = runs[container] if container and not bare.is_bare else own
+            run.lines.append(text)
+            run.times.append(time)
         return found + self._read_runs(runs), unwrapped
 
     def _read_runs(self, runs: dict[str, "Run"]) -> list[Found]:
         found: list[Found] = []
         for container, run in runs.items():
-            found += self._read_lines(container, run.lines, run.times, returns=run.returns)
+            found += self._read_run(container, run)
         runs.clear()
         return found
+
+    def _read_run(self, container: str, run: "Run") -> list[Found]:
+        text = "".join(run.lines)
+        if "\x1b" in text:
+            run.lines[:] = map(strip_colour, run.lines)  # JSON escapes it, and a long line may be parted within a code
+        return self._read_lines(container, run.lines, run.times, returns="\r" in text)
 
     def _read_lines(self, container: str, lines: list[str], times: list[str | None] | None, *, returns: bool) -> list[Found]:
         if container not in self.streams and not self._has_room():
@@ -191,7 +201,7 @@ class Log:
         for text, time, name in others:
             run = self._new_run()
             run.add(text or "", time)
-            found += self._read_lines(name, run.lines, run.times, returns=run.returns)
+            found += self._read_run(name, run)
         return found
 
     def _has_room(self) -> bool:
@@ -208,17 +218,13 @@ class Log:
 class Run:
     """Lines of one container that follow each other, without their wrapping."""
 
-    __slots__ = ("lines", "returns", "times")
+    __slots__ = ("lines", "times")
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.times: list[str | None] = []
-        self.returns = False
 
     def add(self, line: str, time: str | None) -> None:
         """A line that is whole."""
-        if "\x1b" in line:
-            line = strip_colour(line)  # JSON escapes it, and a long line may be parted within a code
-        self.returns = self.returns or "\r" in line
         self.lines.append(line)
         self.times.append(time)
