@@ -1,6 +1,7 @@
 """Texts at INFO that no known release has, in the files that print our signals: an engine may have reworded one of those."""
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -14,6 +15,7 @@ ANYWHERE = "*"
 PIECES = "\t"
 """Stands between them."""
 
+_WORD = re.compile(r"[A-Za-z]{2}")
 _TAG_END = "] "
 _LONGEST_TAG = 66
 
@@ -53,7 +55,7 @@ def _in_order(pieces: tuple[str, ...], line: str, start: int) -> bool:
 def is_new(where: str, line: str, start: int) -> bool:
     """Whether a text at INFO is none that any release of vLLM prints from this file; `where` is the header's."""
     texts = _known().get(_file(where))
-    if texts is None or not line[start:].strip():
+    if texts is None or not _WORD.search(line, start):
         return False
     if line.startswith(texts.beginnings, start) or any(_in_order(pieces, line, start) for pieces in texts.pieces):
         return False

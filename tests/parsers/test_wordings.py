@@ -13,6 +13,7 @@ CASES = {
     "other words behind a tag": (header("backends.py:417") + "[backbone] Graphs for (1, 8192) were built in 38.19 s", 1),
     "a file that prints no signal": (header("plugin.py:1") + "The workers have been silent for 60 seconds.", 0),
     "a path for a name": (header(".../device_communicators/shm_broadcast.py:681") + "The workers have been silent for 60 seconds.", 1),
+    "a row of the logo": (header("launcher.py:367") + "       █     █     █▄   ▄█", 0),
     "an empty text": (header("shm_broadcast.py:681") + " ", 0),
     "below INFO": (header("shm_broadcast.py:681", level="DEBUG") + "The workers have been silent for 60 seconds.", 0),
     "not of an engine": ("INFO 07-14 03:12:07 shm_broadcast.py:681 The workers have been silent", 0),
