@@ -4,14 +4,17 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.version import VERSION
+
+if TYPE_CHECKING:
+    from exporter.analysis.inputs import SavedLog
 
 USAGE_ERROR = 2
 FAILURE = 1
@@ -50,6 +53,16 @@ def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
 def _refuse_two_inputs(files: Sequence[str]) -> None:
     if files.count("-") > 1:
         _fail("standard input can be read once")
+
+
+def _saved_logs(files: Sequence[str]) -> "Iterator[SavedLog]":
+    """The logs of these files; that some are pieces of one is said."""
+    from exporter.analysis.inputs import saved_logs
+
+    for log in saved_logs(files):
+        if log.told:
+            click.echo(f"inferlog: {log.told}", err=True)
+        yield log
 
 
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,25 +177,29 @@ def run(
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_source_options
 def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, warmup_grace: float | None) -> None:
-    """Read logs to their end and print the exposition. Each FILE is a source of its own; - is standard input."""
+    """Read logs to their end and print the exposition.
+
+    Each FILE is a source of its own, but for the pieces of a rotated log, which are one; - is standard input.
+    """
     from exporter import saved
     from exporter.exposition import exposition
-    from exporter.source_names import name_of
 
     _refuse_two_inputs(files)
     settings = {"pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace}
     given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
-    names: set[str] = set()
-    for path in files:
-        try:
-            source = saved.open_source(path, name_of(path, names), **given)
-            for _ in saved.read(path, source):
+    damages: list[str] = []
+    try:
+        for log in _saved_logs(files):
+            source = saved.source_of(log, **given)
+            for _ in saved.read_all(log, source, damages.append):
                 pass
-        except OSError as error:
-            _fail(f"{path}: {error.strerror}", FAILURE)
-        snapshots += saved.snapshots(source)
+            snapshots += saved.snapshots(source)
+    except OSError as error:
+        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
     click.echo(exposition(snapshots), nl=False)
+    if damages:
+        _fail("; ".join(damages), FAILURE)
 
 
 @main.command()
@@ -192,24 +209,25 @@ def events(files: Sequence[str], follow: bool) -> None:
     """Print what the logs tell, one JSON object a line. Text and ids of users are never in it."""
     from exporter import saved
     from exporter.event_lines import event_line, followed
-    from exporter.source_names import name_of
 
     if follow and len(files) > 1:
         _fail("--follow takes one FILE")
     _refuse_two_inputs(files)
+    damages: list[str] = []
     try:
-        names: set[str] = set()
-        for path in files:
-            source = saved.open_source(path, name_of(path, names))
-            for found in followed(path, source) if follow else saved.read(path, source):
+        for log in _saved_logs(files):
+            source = saved.source_of(log)
+            for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
                 for each in found:
                     click.echo(event_line(source.name, each, source.clock))
     except BrokenPipeError:
         sys.stdout = None  # the reader had enough: nothing may be flushed at exit
     except OSError as error:
-        _fail(f"{path}: {error.strerror}", FAILURE)
+        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:
         sys.exit(0)
+    if damages:
+        _fail("; ".join(damages), FAILURE)
 
 
 main.add_command(analyze_command(_source_options))
@@ -254,11 +272,16 @@ def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
 @click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")
 def replay(file: Path, target: Path, speed: float) -> None:
-    """Write a saved log again, line by line in the time that its headers tell."""
+    """Write a saved log again, line by line in the time that its headers tell; of a packed one what is in it."""
+    from exporter.analysis.inputs import DamagedError
     from exporter.replay import replay_log
 
+    if target.exists() and target.samefile(file):
+        _fail(f"{target}: would be written over the log")
     try:
         replay_log(file, target, speed=speed)
+    except DamagedError as error:
+        _fail(f"{file}: damaged, the rest could not be read ({error})", FAILURE)
     except OSError as error:
         _fail(f"{error.filename or target}: {error.strerror}", FAILURE)
     except KeyboardInterrupt:

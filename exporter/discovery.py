@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.config import CONTROL, SourceConfig
 from exporter.source_names import LONGEST_NAME, STDIN
-from exporter.tail import ROTATED
+from exporter.tail import ends_like_a_log, rotated_from
 
 # Kubernetes allows none of these names an underscore, so the parts cannot be taken for one another. The uid is that
 # of the API server, or a hash of the manifest for a static pod: a directory of somebody else seldom looks like it.
@@ -31,7 +31,6 @@ _DOCKER_LOGS = "/var/lib/docker/containers"
 """Where kubelet's links lead on a node with docker."""
 
 _NO_LOG = re.compile(r"\.(?:gz|zst|bz2|xz|lz4|zip|tmp)")
-_LOG_ENDING = re.compile(r"\.(?:log|out|err|txt|json|jsonl)")
 _SHORT_NUMBER = re.compile(r"-[0-9]{1,7}")
 
 _HASH_DIGITS = 10
@@ -148,14 +147,12 @@ def _is_generation(path: str, pattern: str) -> bool:
     directory, name = os.path.split(path)
     if _NO_LOG.fullmatch(os.path.splitext(name)[1]):
         return True
-    for start in (match.start() for match in re.finditer(r"[.-]\d", name)):
-        if start and ROTATED.fullmatch(name, start):
-            log, suffix = name[:start], name[start:]
-            if _LOG_ENDING.fullmatch(os.path.splitext(log)[1]) or os.path.isfile(os.path.join(directory, log)):
-                return True
-            # engine-0 beside engine-1 are two engines.
-            if not _SHORT_NUMBER.fullmatch(suffix) and fnmatch.fnmatchcase(log, pattern):
-                return True
+    for log, suffix in rotated_from(name):
+        if ends_like_a_log(log) or os.path.isfile(os.path.join(directory, log)):
+            return True
+        # engine-0 beside engine-1 are two engines.
+        if not _SHORT_NUMBER.fullmatch(suffix) and fnmatch.fnmatchcase(log, pattern):
+            return True
     return False
 
 

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import regex
+if TYPE_CHECKING:
+    import regex
 
 SECONDS_A_READ = 0.1
 """How much processor time a pattern may take for the lines of one read, some thousands at the most."""
@@ -12,8 +14,10 @@ TIMEOUTS = 3
 """After so many a pattern is given up until the configuration is read again."""
 
 
-def compiled(text: str) -> regex.Pattern[str]:
+def compiled(text: str) -> "regex.Pattern[str]":
     """A pattern of the `regex` package, in its syntax. Raises ValueError, with what is wrong, when it is none."""
+    import regex  # who brings no pattern need not pay for it
+
     try:
         return regex.compile(text, cache_pattern=False)
     except regex.error as error:

@@ -1,13 +1,11 @@
 """Saved logs through the live pipeline, from the first byte to the last."""
 
-import io
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from exporter.analysis.inputs import DamagedError, SavedLog, chunks
 from exporter.exposition import SourceSnapshot
 from exporter.source import Source
 from exporter.source_names import STDIN
@@ -22,13 +20,31 @@ def open_source(path: str, name: str, **settings: Any) -> Source:
     return Source(name, year=written.tm_year, month=written.tm_mon, **settings)
 
 
+def source_of(log: SavedLog, **settings: Any) -> Source:
+    """A source for a log, or for the pieces of a rotated one."""
+    return Source(log.name, year=log.written.year, month=log.written.month, **settings)
+
+
 def read(path: str, source: Source) -> Iterator[list[Found]]:
-    """Feed a file, or standard input for `-`, to the source. Raises OSError when it cannot be read."""
-    with nullcontext(sys.stdin.buffer) if path == STDIN else io.FileIO(path) as log:
-        read_some = getattr(log, "read1", log.read)  # what is there, not a full buffer
-        while data := read_some(CHUNK_BYTES):
+    """Feed a file, packed or not, or standard input for `-`, to the source. Raises OSError when it cannot be read, and DamagedError."""
+    damage = None
+    try:
+        for data in chunks(path, size=CHUNK_BYTES):
             yield source.feed(data)
+    except DamagedError as error:
+        damage = error
     yield source.end_of_file()
+    if damage:
+        raise damage
+
+
+def read_all(log: SavedLog, source: Source, damaged: Callable[[str], None]) -> Iterator[list[Found]]:
+    """The same with all pieces of a log; `damaged` is told of those that end too early."""
+    for path in log.pieces:
+        try:
+            yield from read(path, source)
+        except DamagedError as error:
+            damaged(f"{path}: damaged, the rest could not be read ({error})")
 
 
 def snapshots(source: Source) -> list[SourceSnapshot]:

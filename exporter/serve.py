@@ -1,6 +1,7 @@
 """The daemon as a process: sockets, signals, logging, and an orderly end."""
 
 import asyncio
+import ctypes
 import gc
 import logging
 import signal
@@ -26,6 +27,7 @@ from exporter.web import make_app
 from exporter.web_guard import Guard, WebConfigFile
 
 _TICK_SECONDS = 1.0
+_M_ARENA_MAX = -8  # malloc.h
 _GRACE_SECONDS = 1
 """How long an end waits for answers that are being written."""
 
@@ -86,6 +88,7 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
     Raises ConfigError for the web configuration file, ListenError and StateInUseError.
     """
     set_up_logging(config.log.level, config.log.format)
+    _use_one_heap()
     web_config = WebConfigFile(config.web.config_file) if config.web.config_file else None
     tls = web_config.context() if web_config else None
     most = MOST_TLS_CONNECTIONS if tls else MOST_CONNECTIONS
@@ -126,6 +129,12 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         finally:
             daemon.stop()
     logger.info("stopped")
+
+
+def _use_one_heap() -> None:
+    """Keep glibc from a heap for each thread: two that read blocks and one that answers cost 3 MiB more than they need."""
+    with suppress(OSError, AttributeError):  # another libc
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _uvicorn_config(guard: Guard, tls: ssl.SSLContext | None) -> uvicorn.Config:

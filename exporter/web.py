@@ -15,6 +15,7 @@ from exporter.shipped import runbook
 from exporter.version import VERSION
 
 _GZIP_MINIMUM_BYTES = 1024
+_GZIP_LEVEL = 4  # a tenth more bytes than with the highest, in a fifth of the time
 
 
 class _Named:
@@ -52,7 +53,7 @@ def make_app(
         redoc_url=None,
     )
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
-    app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES)
+    app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MINIMUM_BYTES, compresslevel=_GZIP_LEVEL)
 
     @app.api_route(telemetry_path, methods=["GET", "HEAD"], include_in_schema=False)
     def metrics(accept: Annotated[str, Header()] = "", name: Annotated[list[str] | None, Query(alias="name[]")] = None) -> Response:

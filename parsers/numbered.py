@@ -1,15 +1,18 @@
 """A log whose events know the number of their line, for whoever wants to look it up."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Self
 
+from parsers.events import HttpResponses
 from parsers.framing import Framing
-from parsers.header import Head
+from parsers.header import NOBODY, UNKNOWN_LEVEL, Head
 from parsers.lines import LineBuffer
 from parsers.log import Log, Run
 from parsers.matching import Found
 from parsers.stream import LogStream
+
+SERVER_ERRORS = "5xx"
 
 
 @dataclass(slots=True)
@@ -17,6 +20,8 @@ class NumberedHead(Head):
     """A head with the number of the line that brought the event; the first line is 1."""
 
     line: int = 0
+    errors: "tuple[NumberedHead, NumberedHead] | None" = None
+    """Of answers that are told together, the first and the last that was a server's error."""
 
 
 _FIELDS = tuple(field.name for field in fields(Head))
@@ -55,16 +60,34 @@ class _NumberedLines(list[str]):
             yield position.text
 
 
+class _Answers(dict[str, int]):
+    """Counts of answers by class, which note where those were that are a server's errors."""
+
+    def __init__(self, counts: dict[str, int], here: Callable[[], NumberedHead]) -> None:
+        super().__init__(counts)
+        self._here = here
+        self.errors: tuple[NumberedHead, NumberedHead] | None = None
+
+    def __setitem__(self, code: str, count: int) -> None:
+        if code == SERVER_ERRORS:
+            here = self._here()
+            self.errors = (self.errors[0] if self.errors else here), here
+        super().__setitem__(code, count)
+
+
 class _NumberedEvents(list[Found]):
     """Events as they are made, each of the line that is being read."""
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, position: Position, answers: _Answers) -> None:
         super().__init__()
-        self._position = position
+        self._position, self._answers = position, answers
 
     def append(self, found: Found) -> None:
         event, head = found
-        super().append((event, _numbered(head, self._position.line)))
+        numbered = _numbered(head, self._position.line)
+        if type(event) is HttpResponses and SERVER_ERRORS in event.counts:
+            numbered.errors, self._answers.errors = self._answers.errors, None
+        super().append((event, numbered))
 
     def __iadd__(self, more: Iterable[Found]) -> Self:  # type: ignore[override, misc]
         for found in more:
@@ -78,9 +101,14 @@ class NumberedStream(LogStream):
     def __init__(self, framing: Framing, position: Position, year: int, month: int) -> None:
         super().__init__(framing, year, month)
         self.position = position
+        self._responses = self._answers = _Answers(self._responses, self._here)
+
+    def _here(self) -> NumberedHead:
+        """A head for a line that has none of its own: as late as the last one that had."""
+        return NumberedHead(NOBODY, UNKNOWN_LEVEL, self.clock.last, wrapped_time=self._wrapped_time, line=self.position.line)
 
     def read(self, lines: list[str], times: list[str | None] | None = None, *, returns: bool) -> list[Found]:
-        self._found = _NumberedEvents(self.position)
+        self._found = _NumberedEvents(self.position, self._answers)
         return super().read(lines, times, returns=returns)
 
 

@@ -5,6 +5,9 @@ from typing import TypeAlias
 Key: TypeAlias = tuple[str, int]
 """Time and place in a header: what all lines of one record repeat."""
 
+_MANY_FRAMES = 4
+_FINISHED = "100%"
+_FIGURES = " .0123456789"
 _TERMINAL_SIGNS = 3
 _PROCESS_LIMIT = 256
 
@@ -29,7 +32,7 @@ class CarriageReturns:
             self._signs = 0
         elif self._signs >= _TERMINAL_SIGNS:
             line = line[:-1]
-        return [part for part in line.split("\r") if part], line.endswith("\r")
+        return _told([part for part in line.split("\r") if part]), line.endswith("\r")
 
     def plain_line(self) -> None:
         """A line without any carriage return: this is no terminal."""
@@ -50,3 +53,15 @@ class CarriageReturns:
             self._signs += 1
         elif len(self.open) < _PROCESS_LIMIT:
             self.open[who] = key
+
+
+def _told(parts: list[str]) -> list[str]:
+    """Without the frames of a progress bar between others of the same bar: a bar may be drawn ten thousand times, and each has the price of a line.
+
+    What it tells, it tells as it begins, at its end, and at 100 %.
+    """
+    if len(parts) < _MANY_FRAMES:
+        return parts
+    bars = [part.partition("%")[0].rstrip(_FIGURES) if part[-1] == "]" else "" for part in parts]
+    around = zip(parts, bars, ["", *bars], [*bars[1:], ""], strict=False)
+    return [part for part, bar, before, after in around if not bar or before != bar or after != bar or _FINISHED in part]

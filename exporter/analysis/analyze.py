@@ -7,13 +7,13 @@ from typing import Any
 from exporter.analysis.checklist import checks
 from exporter.analysis.findings import find, in_log, order
 from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
-from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, PlotPoint, Report, TimelineEntry
+from exporter.analysis.located import located
+from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, LogPiece, PlotPoint, Report, TimelineEntry
 from exporter.analysis.watch import Watch, WatchedSource
 from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine
 from exporter.status import GATEWAY
 from exporter.version import VERSION
-from parsers.numbered import NumberedLog
 
 
 @dataclass
@@ -44,28 +44,26 @@ def analyze(logs: Sequence[SavedLog], *, zone: float | None = None, tick: Tick =
     )
 
 
-def _in_time(entry: TimelineEntry) -> tuple[float, str, int]:
-    return entry.first.time or 0.0, entry.source, entry.first.line
+def _in_time(entry: TimelineEntry) -> tuple[float, str]:
+    return entry.first.time or 0.0, entry.source
+
+
+def _in_log(entry: TimelineEntry) -> tuple[float, int]:
+    return entry.first.time or 0.0, entry.first.line
 
 
 def _read(log: SavedLog, zone: float | None, tick: Tick, settings: dict[str, Any], parts: _Parts) -> None:
     source = WatchedSource(log.name, year=log.written.year, month=log.written.month, **settings)
     source.clock.given = zone
-    damage = ""
-    try:
-        for data in chunks(log, tick):
-            source.feed(data)
-    except DamagedError as error:
-        damage = str(error)
-    source.end_of_file()
-    parts.files.append(_file(log, source, damage))
+    pieces, damage = _read_pieces(log, source, tick)
+    parts.files.append(_file(log, source, pieces, damage))
     for named in source.named_engines():
         watch = source.watch_of(named.engine)
         watch.finish()
         findings = find(named.name, watch)
-        parts.engines.append(_facts(log, named, watch))
-        parts.findings += findings
-        parts.timeline += _timeline(named.name, watch)
+        parts.engines.append(located(_facts(log, named, watch), pieces))
+        parts.findings += located(findings, pieces)
+        parts.timeline += located(sorted(_timeline(named.name, watch), key=_in_log), pieces)
         parts.left_out += watch.timeline.left_out
         parts.checklist += checks(named, watch, findings)
         parts.plots[named.name] = {
@@ -74,13 +72,28 @@ def _read(log: SavedLog, zone: float | None, tick: Tick, settings: dict[str, Any
         }
 
 
-def _file(log: SavedLog, source: WatchedSource, damage: str) -> LogFile:
-    numbered = source.file("").log
-    assert isinstance(numbered, NumberedLog)
+def _read_pieces(log: SavedLog, source: WatchedSource, tick: Tick) -> tuple[list[LogPiece], str]:
+    """The files with their lines, and what is damaged."""
+    pieces, damages = [], []
+    for path in log.pieces:
+        before = source.numbered.lines
+        try:
+            for data in chunks(path, tick):
+                source.feed(data)
+        except DamagedError as error:
+            damages.append(f"{path}: {error}" if len(log.pieces) > 1 else str(error))
+        source.end_of_file()
+        pieces.append(LogPiece(path=path, lines=source.numbered.lines - before))
+    return pieces, "; ".join(damages)
+
+
+def _file(log: SavedLog, source: WatchedSource, pieces: list[LogPiece], damage: str) -> LogFile:
+    numbered = source.numbered
     unrecognised = {level: count for level, count in numbered.counts().get("unrecognised_lines_total", {}).items() if count}
     return LogFile(
-        source=log.name, path=log.path, lines=numbered.lines, unrecognised=unrecognised, year=log.written.year,
-        year_guessed=log.written.guessed, zone_known=source.clock.given is not None, damaged=damage,
+        source=log.name, path=log.path, pieces=tuple(pieces) if len(pieces) > 1 else (), order=log.order, lines=numbered.lines,
+        unrecognised=unrecognised, year=log.written.year, year_guessed=log.written.guessed, zone_known=source.clock.given is not None,
+        damaged=damage,
     )  # fmt: skip
 
 

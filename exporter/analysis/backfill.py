@@ -4,14 +4,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, Any, Self, TextIO
+from typing import IO, Any, NamedTuple, Self, TextIO
 
-from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
+from exporter.analysis.inputs import DamagedError, SavedLog, Tick, Written, chunks, lines
+from exporter.analysis.line_times import LineTimes
 from exporter.clock import zone_between
 from exporter.exposition import SourceSnapshot
 from exporter.families import FAMILIES, PREFIX
 from exporter.source import Source
-from exporter.source_names import STDIN
 from parsers.log import Log
 from parsers.matching import Found
 
@@ -19,7 +19,7 @@ LONGEST_GAP_SECONDS = 86_400.0
 """Over a longer one, as a line with a wrong year makes it, nothing is written."""
 
 _TOTAL = "_total"
-_NEWLINE = b"\n"
+_TIME = "_timestamp_seconds"
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,26 @@ class Filled:
 
     source: str
     scrapes: int
-    damaged: str
+    damages: tuple[str, ...]
+    """Of which files something is missing, in words."""
 
 
 class _Past:
     """Goes through a log and looks at its source at each interval's end."""
 
-    def __init__(self, source: Source, fill: "Backfill") -> None:
+    def __init__(self, source: Source, fill: "Backfill", written: Written) -> None:
         self._source, self._fill = source, fill
+        self._times = LineTimes(written, source.clock)
         self._due: float | None = None
-        self._before: float | None = None
         self.scrapes = 0
 
+    def read(self, line: bytes) -> None:
+        """A line: at an interval that ended before it was written it has not been counted yet."""
+        self._go_on(self._times.of(line))
+        self.take(self._source.parse(line, None, ""))
+
     def take(self, found: list[Found]) -> None:
-        """The events of a line, or none; the line's time counts either way."""
+        """The events of a line."""
         source, clock = self._source, self._source.clock
         for each in found:
             head = each[1]
@@ -50,10 +56,6 @@ class _Past:
                 clock.learn(head.time, at)
             self._go_on(at)
             source.apply([each], self._due if at is None else at)
-        time = source.log_time(None)
-        if not found and self._due is not None and time is not None and time != self._before:
-            self._before = time
-            self._go_on(time - clock.zone)
 
     def _go_on(self, at: float | None) -> None:
         """Look as often as it was time before this moment."""
@@ -84,18 +86,30 @@ class _PastSource(Source):
         return self._last_time if now is None else now + self.clock.zone
 
 
-def guessed_zone(log: SavedLog) -> float | None:
-    """The zone of a log's times, where its last line and the file's last change are of one moment; None where they are not."""
-    if log.path == STDIN or log.changed is None:
-        return None
+class Guess(NamedTuple):
+    """The zone of a log's times, None where it is not known, and what is to be told of that."""
+
+    zone: float | None
+    words: str
+
+
+def guessed_zone(log: SavedLog) -> Guess:
+    """Told by the file's last change, where its last line is of the same moment; a container runtime's times need none. Raises OSError."""
+    unknown = Guess(None, "times without a zone are taken for UTC, as nothing tells their zone")
     plain = Log(log.written.year, log.written.month)
     try:
-        for data in chunks(log):
-            plain.feed(data)
+        for data in () if log.changed is None else chunks(log.path):
+            if any(head.wrapped_time for _, head in plain.feed(data)):
+                return Guess(None, "times are those of the container runtime")
     except DamagedError:
-        return None  # the last line is not there
+        return unknown  # the last line is not there
     plain.close()
-    return zone_between(plain.last_time, log.changed)
+    zone = None if log.changed is None else zone_between(plain.last_time, log.changed)
+    if zone is None:
+        return unknown
+    hours, minutes = divmod(abs(zone) // 60, 60)
+    name = f"UTC{'-' if zone < 0 else '+'}{hours:02.0f}:{minutes:02.0f}"
+    return Guess(zone, f"times without a zone are taken for {name}, as the file's last change is of that moment")
 
 
 class Backfill:
@@ -106,8 +120,8 @@ class Backfill:
         self.interval, self._labels = interval, dict(labels)
         self._files = ExitStack()
         self._spools: dict[str, IO[str]] = {}
-        self._there: dict[str, str] = {}
-        """The series of the last look at the log that is read, with their families."""
+        self._times: dict[str, str] = {}
+        """The series of the last look at the log that is read whose values are times, with their families."""
 
     def __enter__(self) -> Self:
         return self
@@ -119,29 +133,35 @@ class Backfill:
         """Take one log; without a `zone` a container runtime's times tell it, or none. Raises OSError."""
         source = _PastSource(log.name, year=log.written.year, month=log.written.month, **settings)
         source.clock.given = zone
-        past, damage = _Past(source, self), ""
-        self._there = {}
-        try:
-            for line in _lines(chunks(log, tick)):
-                past.take(source.parse(line, None, ""))
-        except DamagedError as error:
-            damage = str(error)
-        past.take(source.parse_end(""))
+        past, damages = _Past(source, self, log.written), []
+        self._times = {}
+        for path in log.pieces:
+            try:
+                for line in lines(chunks(path, tick)):
+                    past.read(line)
+            except DamagedError as error:
+                damages.append(f"{path}: damaged, the rest could not be read ({error})")
+            past.take(source.parse_end(""))
         past.end()
-        return Filled(log.name, past.scrapes, damage)
+        return Filled(log.name, past.scrapes, tuple(damages))
 
     def scrape(self, source: Source, at: float) -> None:
-        """Everything as it is. What is gone gets one value that is none: the format has no mark for it, and the last one would stay for five minutes."""
-        there: dict[str, str] = {}
+        """Everything as it is. A series that is gone just ends, as the format has no mark for an end.
+
+        A value that is no number would be one, but blanks every sum that it is in. Nobody adds up times, and min and max pass over it:
+        one that holds no longer gets it, lest dashboards tell of a failure that is over for as long as Prometheus looks back.
+        """
+        times: dict[str, str] = {}
         for snapshot in source.snapshots(at):
             for family, labels, value in snapshot.samples:
                 series = self._series(snapshot, family, labels)
-                there[series] = family
+                if family.endswith(_TIME):
+                    times[series] = family
                 self._spool(family).write(f"{series} {float(value)!r} {at:.3f}\n")
-        for series, family in self._there.items():
-            if series not in there:
+        for series, family in self._times.items():
+            if series not in times:
                 self._spool(family).write(f"{series} NaN {at:.3f}\n")
-        self._there = there
+        self._times = times
 
     def _series(self, snapshot: SourceSnapshot, family: str, labels: tuple[str, ...]) -> str:
         names = FAMILIES[family]
@@ -179,30 +199,11 @@ def _by_series(spool: IO[str]) -> Iterator[Sequence[str]]:
     yield from series.values()
 
 
-def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Line by line, so that what is counted is counted at its time; a line without end comes in pieces."""
-    for block in blocks:
-        start = 0
-        while (end := block.find(_NEWLINE, start)) >= 0:
-            yield block[start : end + 1]
-            start = end + 1
-        if start < len(block):
-            yield block[start:]
-
-
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def assumed(log: SavedLog, zone: float | None, guess: float | None) -> str:
-    """What is assumed of a log's times, in words."""
+def assumed(log: SavedLog, guess: Guess | None) -> str:
+    """What is assumed of a log, in words: its pieces, the zone and the year of its times."""
     year = f"the year, where lines have none, is taken from the file's last change ({log.written.year})" if log.written.guessed else ""
-    if zone is not None:
-        return year
-    if guess is not None:
-        hours, minutes = divmod(abs(guess) // 60, 60)
-        sign = "-" if guess < 0 else "+"
-        text = f"times without a zone are taken for UTC{sign}{hours:02.0f}:{minutes:02.0f}, as the file's last change is of that moment"
-    else:
-        text = "times without a zone are taken for UTC, as nothing tells their zone"
-    return "; ".join(filter(None, (text, year)))
+    return "; ".join(filter(None, (log.told, guess.words if guess else "", year)))

@@ -19,7 +19,7 @@ def of_log(path: str) -> Ceilings:
     [log] = saved_logs([path])
     source = Source(log.name, year=log.written.year, month=log.written.month)
     try:
-        for data in chunks(log):
+        for data in chunks(path):
             source.feed(data)
     except DamagedError:
         pass  # what came before may have told them

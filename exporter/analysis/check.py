@@ -48,9 +48,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known of one file."""
+    """What is known of one log."""
 
-    path: str
+    log: SavedLog
     lines: int
     levels: dict[str, int]
     engines: tuple[str, ...]
@@ -65,7 +65,7 @@ class Checked:
         recognised = {name: asdict(seen) for name, seen in sorted(self.recognition.rules.items())}
         unknown = [{**shape._asdict(), **asdict(seen)} for shape, seen in _most(self.recognition)]
         return {
-            "path": self.path, "lines": self.lines, "levels": self.levels, "engines": list(self.engines), "rules": recognised,
+            "path": self.log.path, "pieces": list(self.log.pieces), "lines": self.lines, "levels": self.levels, "engines": list(self.engines), "rules": recognised,
             "unrecognised": unknown, "unrecognised_left_out": self.recognition.shapes_left_out,
             "expected": [asdict(each) for each in self.expected], "rules_beyond_their_versions": list(self.beyond), "hints": list(self.hints),
         }  # fmt: skip
@@ -74,14 +74,15 @@ class Checked:
 def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
     """Read a file and look at what was recognised. Raises OSError."""
     source = _CheckedSource(log.name, year=log.written.year, month=log.written.month)
-    start, end, damage = b"", b"", ""
-    try:
-        for data in chunks(log, tick):
-            start, end = start or data[:64], data[-1:]
-            source.feed(data)
-    except DamagedError as error:
-        damage = str(error)
-    source.end_of_file()
+    start, end, damages = b"", b"", []
+    for path in log.pieces:
+        try:
+            for data in chunks(path, tick):
+                start, end = start or data[:64], data[-1:]
+                source.feed(data)
+        except DamagedError as error:
+            damages.append(f"{path}: damaged, the rest could not be read ({error})")
+        source.end_of_file()
     checked = source.checked
     levels = {level: count for level, count in checked.counts()["log_lines_total"].items() if count}
     engines = [each for each in source.named_engines() if each.runtime != "unknown"]
@@ -90,10 +91,10 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
     hints = [
         *_hints(checked, levels, engines, start, end),
         *_drift_hints(source),
-        *([f"damaged: the rest could not be read ({damage})"] if damage else []),
+        *damages,
     ]
     return Checked(
-        log.path, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
+        log, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
     )
 
 
@@ -194,7 +195,9 @@ def lines_of(checked: Checked) -> Iterator[str]:
     """The answer for people."""
     recognised = sum(seen.count for seen in checked.recognition.rules.values())
     levels = ", ".join(f"{level} {count:,}" for level, count in checked.levels.items())
-    yield f"{checked.path}: {checked.lines:,} lines ({levels or 'none'})"
+    yield f"{checked.log.path}: {checked.lines:,} lines ({levels or 'none'})"
+    if checked.log.told:
+        yield f"{checked.log.told}; lines are counted through"
     yield f"engines: {', '.join(checked.engines) or 'none'}"
     yield ""
     yield f"recognised: {recognised:,} lines by {len(checked.recognition.rules)} of {len(registry())} rules"

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from exporter.analysis.report import Check, Finding, Result
-from exporter.analysis.watch import Watch
+from exporter.analysis.watch import ANSWERED_5XX, Watch
+from exporter.engine import UNKNOWN_RUNTIME
 from exporter.gateway import GATEWAYS
 from exporter.source import NamedEngine
 
@@ -17,8 +18,8 @@ Look: TypeAlias = Callable[[Watch, dict[str, Finding]], Answer]
 
 
 def checks(named: NamedEngine, watch: Watch, findings: list[Finding]) -> list[Check]:
-    """The list for one engine; a gateway has none."""
-    if named.runtime in GATEWAYS:
+    """The list for one engine; a gateway has none, and nobody either."""
+    if named.runtime in GATEWAYS or named.runtime == UNKNOWN_RUNTIME:
         return []
     alerts = {each.alert: each for each in findings}
     rows: tuple[tuple[str, Look], ...] = (
@@ -45,7 +46,8 @@ def _ready(watch: Watch, found: dict[str, Finding]) -> Answer:
 
 def _failures(watch: Watch, found: dict[str, Finding]) -> Answer:
     kinds = sorted({labels[0] for family, labels in watch.marks if family == "engine_failures_total"})
-    return ("fail", ", ".join(kinds)) if kinds else ("pass", "no failure was told")
+    told = [*kinds, *([f"{watch.errors.count:,.0f} {ANSWERED_5XX}"] if watch.errors else [])]
+    return ("fail", ", ".join(told)) if told else ("pass", "no failure was told")
 
 
 def _jit(watch: Watch, found: dict[str, Finding]) -> Answer:
@@ -73,6 +75,8 @@ def _pool(watch: Watch, found: dict[str, Finding]) -> Answer:
 
 def _pair(watch: Watch, found: dict[str, Finding]) -> Answer:
     verdict = watch.engine.standing.verdict
+    if verdict in _PD_OPEN and "InferlogPDRouterBypass" in found:
+        return "fail", "prompts were computed here: see the finding"
     if verdict in _PD_OPEN:
         return "not known", f"verdict {verdict or 'unproven'}"
     if verdict == "not_disaggregated":

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 import click
 
+from exporter.source_names import STDIN
+
 FINDINGS = 1
 USAGE_ERROR = 2
 _BAR_BYTES = 16 * 1024 * 1024
@@ -54,10 +56,20 @@ def progress(sizes: Sequence[int | None]) -> Iterator[Callable[[int], None]]:
         yield lambda read: bar.advance(task, read)
 
 
+def refuse(files: Sequence[str], target: Path | None = None) -> None:
+    """End where standard input is to be read twice, or a log would be written over by what it tells."""
+    if list(files).count(STDIN) > 1:
+        fail("standard input can be read once")
+    if target and target.exists() and any(Path(file).exists() and target.samefile(file) for file in files):
+        fail(f"{target}: would be written over the log")
+    if target and not target.parent.is_dir():
+        fail(f"{target}: No such file or directory")
+
+
 @contextmanager
 def output(path: Path | None) -> Iterator[Any]:
     """A file that was asked for, or standard output."""
-    if path is None:
+    if path is None or str(path) == STDIN:
         yield sys.stdout
         return
     try:
@@ -81,14 +93,14 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
     ) -> None:  # fmt: skip
         """Say what happened in saved logs, what is wrong and what to do.
 
-        Each FILE is an engine or a gateway of its own; gzip and Zstandard are read as they are, - is standard input. Ends with 0 where
-        nothing critical was found, 1 where something was, 2 when it was not used as it should.
+        Each FILE is an engine or a gateway of its own, but for the pieces of a rotated log, which are one. Gzip and Zstandard are read as
+        they are, - is standard input. Ends with 0 where nothing critical was found, 1 where something was, 2 when it was not used as it
+        should.
         """
         from exporter.analysis.analyze import analyze as read
         from exporter.analysis.inputs import saved_logs
 
-        if list(files).count("-") > 1:
-            fail("standard input can be read once")
+        refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
         try:
             logs = saved_logs(list(files), year)
@@ -107,6 +119,11 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
                 from exporter.analysis.text import write
 
                 write(report, out)
+        for file in report.files:
+            if file.damaged:
+                click.echo(f"inferlog: {file.path}: damaged: the rest could not be read ({file.damaged})", err=True)
+        if report.tells_nothing:
+            fail("no engine or gateway that is known speaks here: inferlog check says why")
         sys.exit(FINDINGS if report.worst == "critical" else 0)
 
     return analyze
@@ -195,8 +212,7 @@ def check_command(files: Sequence[str], as_json: bool) -> None:
     from exporter.analysis.check import check, lines_of
     from exporter.analysis.inputs import saved_logs
 
-    if list(files).count("-") > 1:
-        fail("standard input can be read once")
+    refuse(files)
     try:
         logs = saved_logs(list(files))
         with progress([log.size for log in logs]) as tick:
@@ -256,9 +272,9 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
         from exporter.analysis.backfill import Backfill, assumed, guessed_zone
         from exporter.analysis.inputs import saved_logs
 
-        if list(files).count("-") > 1:
-            fail("standard input can be read once")
+        refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
+        scrapes = 0
         try:
             logs = saved_logs(list(files), year)
             with (
@@ -267,12 +283,15 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
             ):
                 for log in logs:
                     guess = guessed_zone(log) if zone is None else None
-                    if told := assumed(log, zone, guess):
+                    if told := assumed(log, guess):
                         click.echo(f"{log.path}: {told}", err=True)
-                    filled = fill.read(log, zone=guess if zone is None else zone, tick=tick, **given)
+                    filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
+                    scrapes += filled.scrapes
                     click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
-                    if filled.damaged:
-                        click.echo(f"{log.path}: damaged, the rest could not be read ({filled.damaged})", err=True)
+                    for damage in filled.damages:
+                        click.echo(damage, err=True)
+                if not scrapes:
+                    fail("no line with a time is in these logs: there is nothing to write")
                 with output(target) as out:
                     fill.write(out)
         except OSError as error:

@@ -9,6 +9,7 @@ from statistics import median
 
 from exporter.analysis.marks import Tone
 from exporter.analysis.report import PlotPoint, Report, TimelineEntry
+from exporter.analysis.text import line_of
 
 WIDTH, GUTTER, RIGHT = 960, 110, 12
 LANE_HEIGHT, PANEL_HEIGHT = 26, 110
@@ -147,7 +148,7 @@ class Scale:
 def _dot(entry: TimelineEntry, scale: Scale) -> Dot:
     assert entry.first.time is not None
     times = f" ({entry.count:,.0f} times)" if entry.count > 1 else ""
-    line = f", line {entry.first.line}" if entry.first.line else ""
+    line = f", {line_of(entry.first)}" if entry.first.line else ""
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.first.time))
     return Dot(scale.x(entry.first.time), entry.tone, f"{entry.text}{times}: {clock}{line}")
 

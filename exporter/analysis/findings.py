@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from exporter.analysis import bypass
 from exporter.analysis.advice import advice
 from exporter.analysis.marks import WORDS, Mark, Place
 from exporter.analysis.report import SEVERITIES, Evidence, Finding, PlaceInLog, Severity
-from exporter.analysis.watch import Watch
+from exporter.analysis.watch import ANSWERED_5XX, VerdictPeriod, Watch
 from exporter.counters import Sample
 from exporter.families import FAMILIES
 
@@ -28,6 +29,8 @@ class Row(NamedTuple):
     alert: str
     look: Callable[[Watch], Iterable[Evidence]]
     severity: Severity | None = None
+    sure: str = ""
+    """How sure it is, where that is not what it is for the alert."""
 
 
 def find(source: str, watch: Watch) -> list[Finding]:
@@ -46,7 +49,7 @@ def _finding(source: str, row: Row, evidence: tuple[Evidence, ...]) -> Finding:
     first = min((each.first for each in evidence), key=_order)
     last = max((each.last for each in evidence), key=_order)
     return Finding(
-        source=source, alert=row.alert, severity=severity, title=words.title, why=words.why, sure=words.sure, steps=words.steps,
+        source=source, alert=row.alert, severity=severity, title=words.title, why=words.why, sure=row.sure or words.sure, steps=words.steps,
         evidence=evidence, first=first, last=last,
     )  # fmt: skip
 
@@ -87,14 +90,13 @@ def rose(family: str, *wanted: str, least: float = 1, but: Collection[str] = ())
     return look
 
 
-def verdict(name: str, least_seconds: float = 0.0) -> Callable[[Watch], list[Evidence]]:
-    """A P/D verdict held, for so long at the least."""
+def verdict(name: str, but: Collection[VerdictPeriod] = ()) -> Callable[[Watch], list[Evidence]]:
+    """A P/D verdict held, `but` for some times."""
 
     def look(watch: Watch) -> list[Evidence]:
         found = []
-        ends = [each.since for each in watch.verdicts[1:]] + [watch.ended or Place(None, 0)]
-        for period, end in zip(watch.verdicts, ends, strict=False):
-            if period.verdict == name and (end.time or 0.0) - (period.since.time or 0.0) >= least_seconds:
+        for period, end in watch.verdict_periods():
+            if period.verdict == name and period not in but:
                 checks = f", failing: {', '.join(period.failing)}" if period.failing else ""
                 found.append(Evidence(text=f"P/D verdict {name}{checks}", count=1, first=in_log(period.since), last=in_log(end)))
         return found
@@ -105,6 +107,33 @@ def verdict(name: str, least_seconds: float = 0.0) -> Callable[[Watch], list[Evi
 def recomputed(watch: Watch) -> list[Evidence]:
     """The verdict, or the engine's own word."""
     return verdict("recomputing")(watch) + rose("kv_recomputed_requests_total")(watch)
+
+
+def bypassed(watch: Watch) -> list[Evidence]:
+    """In hindsight, where nothing tells that KV must come for each prompt."""
+    return [
+        Evidence(
+            text="prompts computed here and no KV fetched, though before it came for all", count=1, first=in_log(since), last=in_log(end)
+        )
+        for since, end in bypass.stretches(watch)
+    ]
+
+
+def partly_computed(watch: Watch) -> list[Evidence]:
+    """KV came for some prompts and not for others, but where that is how a bypass began or ended."""
+    return verdict("partial", but=bypass.turns(watch))(watch)
+
+
+def with_answers(look: Callable[[Watch], list[Evidence]]) -> Callable[[Watch], list[Evidence]]:
+    """What it finds, and what clients saw of it: the answers of class 5xx, unless they began before."""
+
+    def both(watch: Watch) -> list[Evidence]:
+        found, errors = look(watch), watch.errors
+        if found and errors and errors.first.line >= min(each.first.line for each in found):
+            found.append(_of(errors, ANSWERED_5XX))
+        return found
+
+    return both
 
 
 def failed_requests(watch: Watch) -> list[Evidence]:
@@ -226,6 +255,7 @@ def cannot_see(watch: Watch) -> list[Evidence]:
 
 
 _HANDSHAKES = ("handshake", "handshake_setup", "bootstrap")
+_DEATHS = ("engine_dead", "worker_died", "scheduler_exception", "cuda_error", "collective_timeout", "rpc_timeout")
 
 ROWS = (
     Row("InferlogEngineStartFailed", rose("engine_failures_total", "startup_failed"), "critical"),
@@ -235,19 +265,15 @@ ROWS = (
     Row("InferlogPDRecomputing", recomputed),
     Row("InferlogPDNeverConnected", verdict("never_connected")),
     Row("InferlogPDRouterBypass", verdict("router_bypass")),
-    Row("InferlogPDTransportFailing", failed_requests, "critical"),
+    Row("InferlogPDTransportFailing", with_answers(failed_requests), "critical"),
     Row("InferlogKVCompatibilityMismatch", rose("kv_compatibility_checks_total", "mismatch", "undecodable"), "critical"),
     Row("InferlogJitAfterReady", compiled_in_service),
-    Row("InferlogEngineHang", rose("engine_failures_total", "hang", "watchdog_timeout")),
-    Row(
-        "InferlogEngineDead",
-        rose(
-            "engine_failures_total", "engine_dead", "worker_died", "scheduler_exception", "cuda_error", "collective_timeout", "rpc_timeout"
-        ),
-    ),
+    Row("InferlogEngineHang", with_answers(rose("engine_failures_total", "hang", "watchdog_timeout"))),
+    Row("InferlogEngineDead", with_answers(rose("engine_failures_total", *_DEATHS))),
     Row("InferlogEngineCrashLoop", restarts),
     Row("InferlogPDTransportFailing", failed_transfers),
-    Row("InferlogPDPartial", verdict("partial")),
+    Row("InferlogPDRouterBypass", bypassed, "warning", bypass.SURE),
+    Row("InferlogPDPartial", partly_computed),
     Row("InferlogKVHandshakeFailures", rose("kv_transfer_failures_total", *_HANDSHAKES)),
     Row("InferlogKVTransferFailures", rose("kv_transfer_failures_total", least=_TRANSFER_FAILURES, but=(*_HANDSHAKES, "aborted"))),
     Row("InferlogKVExpired", rose("kv_expired_requests_total", least=_EXPIRED)),

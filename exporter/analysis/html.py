@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from exporter.analysis import drawing
 from exporter.analysis.report import Report
-from exporter.analysis.text import engine_facts, file_line, when
+from exporter.analysis.text import engine_facts, file_line, when, who
 from exporter.pages import number
 
 LONGEST_TABLE = 500
@@ -23,5 +23,5 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("exporter", "analysis"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"when": when, "number": number, "facts": engine_facts, "file_line": file_line}
+    environment.filters |= {"when": when, "number": number, "facts": engine_facts, "file_line": file_line, "who": who}
     return environment.get_template("report.html")

@@ -5,20 +5,21 @@ import io
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from exporter.analysis.rotated import Pieces, pieces, unpacked
 from exporter.source_names import STDIN, name_of
+from parsers.log import Log
 
 CHUNK_BYTES = 32 * 1024
 """Answers are counted once a piece: they have the time of its last line."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ZSTD_BYTES = 2048  # what these unpack to is held at once: of an evil file some megabytes
-_SUFFIXES = {".gz", ".zst"}
 
 Tick = Callable[[int], None]
 """Told how many more bytes were read from the disk."""
@@ -34,53 +35,104 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class SavedLog:
-    """A file that was named, and what it is called in a report."""
+    """A log that was named, in one file or in the pieces that its rotation made, and what it is called in a report."""
 
-    path: str
+    pieces: tuple[str, ...]
+    """Its files, oldest first."""
+    order: str
+    """What told their order, in words; empty where there is one."""
     name: str
     size: int | None
     changed: float | None
-    """When the file was changed last (epoch)."""
+    """When the last file was changed last (epoch)."""
     written: Written
 
+    @property
+    def path(self) -> str:
+        """The newest file."""
+        return self.pieces[-1]
 
-def saved_logs(paths: list[str], year: int | None = None) -> list[SavedLog]:
-    """The files by name. Raises OSError for one that is not there."""
+    @property
+    def told(self) -> str:
+        """That several files are read as one log, in words; empty where it is one file."""
+        return f"read as one rotated log, oldest first by {self.order}: {', '.join(self.pieces)}" if len(self.pieces) > 1 else ""
+
+
+def saved_logs(paths: Sequence[str], year: int | None = None) -> list[SavedLog]:
+    """The logs by name; pieces of a rotated one are one. Raises OSError for a file that is not there."""
     taken: set[str] = set()
-    return [_saved_log(path, taken, year) for path in paths]
+    for path in paths:
+        if path != STDIN:
+            Path(path).stat()
+
+    def first_time(path: str) -> float | None:
+        return _first_time(path, _written(Path(path).stat().st_mtime, year))
+
+    return [_saved_log(each, taken, year) for each in pieces(paths, first_time)]
 
 
-def _saved_log(path: str, taken: set[str], year: int | None) -> SavedLog:
-    plain = Path(path)
-    name = name_of(str(plain.with_suffix("")) if plain.suffix in _SUFFIXES else path, taken)
-    stat = None if path == STDIN else plain.stat()
-    changed = time.gmtime(stat.st_mtime if stat else time.time())
-    written = Written(changed.tm_year, changed.tm_mon, guessed=True) if year is None else Written(year, 12, guessed=False)
-    return SavedLog(path, name, stat.st_size if stat else None, stat.st_mtime if stat else None, written)
+def _saved_log(found: Pieces, taken: set[str], year: int | None) -> SavedLog:
+    name = name_of(unpacked(found.log), taken)
+    if STDIN in found.paths:
+        return SavedLog(found.paths, found.order, name, None, None, _written(time.time(), year))
+    changed = Path(found.paths[-1]).stat().st_mtime
+    size = sum(Path(path).stat().st_size for path in found.paths)
+    return SavedLog(found.paths, found.order, name, size, changed, _written(changed, year))
+
+
+def _written(changed: float, year: int | None) -> Written:
+    if year is not None:
+        return Written(year, 12, guessed=False)
+    day = time.gmtime(changed)
+    return Written(day.tm_year, day.tm_mon, guessed=True)
+
+
+def _first_time(path: str, written: Written) -> float | None:
+    """A time that a file prints near its beginning, None where it prints none."""
+    log = Log(written.year, written.month)
+    try:
+        for data in chunks(path):
+            log.feed(data)
+            if log.last_time is not None:
+                break
+    except DamagedError:
+        pass  # what came before may have told one
+    return log.last_time
 
 
 class DamagedError(Exception):
     """A compressed file ends too early or is broken; what came before was read."""
 
 
-def chunks(log: SavedLog, tick: Tick = lambda read: None) -> Iterator[bytes]:
-    """The log's bytes without compression. Raises OSError and DamagedError."""
-    with _opened(log.path) as raw:
-        stream = io.BufferedReader(_Counted(raw, tick), CHUNK_BYTES)
+def chunks(path: str, tick: Tick = lambda read: None, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """A file's bytes without compression, or those of standard input. Raises OSError and DamagedError."""
+    with _opened(path) as raw:
+        stream = io.BufferedReader(_Counted(raw, tick), size)
         start = stream.peek(len(_ZSTD))
         if start.startswith(_ZSTD):
             yield from _from_zstd(stream)
         elif start.startswith(_GZIP):
-            yield from _from_gzip(stream)
+            yield from _from_gzip(stream, size)
         else:
-            while data := stream.read1(CHUNK_BYTES):  # what is there, not a full buffer
+            while data := stream.read1(size):  # what is there, not a full buffer
                 yield data
 
 
-def _from_gzip(stream: io.BufferedIOBase) -> Iterator[bytes]:
+def lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Line by line, so that what is counted is counted at its time; a line without end comes in pieces."""
+    for block in blocks:
+        start = 0
+        while (end := block.find(b"\n", start)) >= 0:
+            yield block[start : end + 1]
+            start = end + 1
+        if start < len(block):
+            yield block[start:]
+
+
+def _from_gzip(stream: io.BufferedIOBase, size: int) -> Iterator[bytes]:
     unpacked = gzip.GzipFile(fileobj=stream)
     try:
-        while data := unpacked.read1(CHUNK_BYTES):
+        while data := unpacked.read1(size):
             yield data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DamagedError(str(error)) from error
@@ -111,7 +163,11 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
     else:
         with Path(path).open("rb") as file:
-            yield file
+            try:
+                yield file
+            except OSError as error:
+                error.filename = error.filename or path  # a read tells no name
+                raise
 
 
 class _Counted(io.RawIOBase):

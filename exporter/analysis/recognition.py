@@ -131,10 +131,11 @@ class _Stream(NumberedStream):
         super().__init__(framing, position, year, month)
         self._recognition = recognition
         self._counting: dict[int, Dispatch] = {}
+        self._records = _CountingDispatch(self._records, self._matched)  # most records ask its table themselves
         self.unrecognised = _Counts(self.unrecognised, self._unknown)
 
     def _match(self, rules: Dispatch, line: str, start: int, head: Head) -> Event | None:
-        counting = self._counting.get(id(rules))
+        counting = rules if isinstance(rules, _CountingDispatch) else self._counting.get(id(rules))
         if counting is None:
             counting = self._counting[id(rules)] = _CountingDispatch(rules, self._matched)
         return super()._match(counting, line, start, head)

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from exporter.analysis.marks import Tone
+from exporter.engine import UNKNOWN_RUNTIME
 
 SCHEMA_VERSION = 1
 
@@ -22,13 +23,23 @@ class PlaceInLog(_Part):
 
     time: float | None
     line: int = Field(description="Number of the physical line in the file, from 1; 0 where no single line tells.")
+    file: str = Field(default="", description="The piece of a rotated log that has the line; empty where the log is one file.")
+
+
+class LogPiece(_Part):
+    """One of the files that the rotation of a log made."""
+
+    path: str
+    lines: int
 
 
 class LogFile(_Part):
-    """One file that was read."""
+    """One log that was read: a file, or the pieces of one that was rotated."""
 
     source: str
     path: str
+    pieces: tuple[LogPiece, ...] = Field(description="The files of a rotated log, oldest first; empty where the log is one file.")
+    order: str = Field(description="What told the order of the pieces.")
     lines: int
     unrecognised: dict[str, int] = Field(
         description="Warnings and errors that no rule knew, and new texts at INFO of files that print signals, by level."
@@ -122,6 +133,11 @@ class Report(_Part):
     timeline_left_out: int = Field(description="Entries in the middle that were not kept.")
     checklist: tuple[Check, ...]
     plots: dict[str, dict[str, tuple[PlotPoint, ...]]] = Field(description="By source and metric family.")
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether nobody speaks in these logs whom inferlog knows: then that nothing was found says nothing."""
+        return not self.findings and not self.timeline and all(engine.runtime == UNKNOWN_RUNTIME for engine in self.engines)
 
     @property
     def worst(self) -> Severity | None:

@@ -1,5 +1,6 @@
 """The report for a terminal; where it is piped, plain lines that are not wrapped."""
 
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -7,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exporter.analysis.report import EngineFacts, Finding, LogFile, PlaceInLog, Report
+from exporter.analysis.report import EngineFacts, Finding, LogFile, PlaceInLog, Report, TimelineEntry
+from exporter.engine import UNKNOWN_RUNTIME
 from exporter.pages import moment, number, span
 
 TIMELINE_ENTRIES = 60
@@ -67,13 +69,19 @@ class _Page:
 def when(place: PlaceInLog) -> str:
     """Time and line, as the log has them."""
     time = "" if place.time is None else moment(place.time).rstrip("Z")
-    return " ".join(filter(None, (time, f"line {place.line}" if place.line else ""))) or "without a time"
+    return " ".join(filter(None, (time, line_of(place)))) or "without a time"
+
+
+def line_of(place: PlaceInLog) -> str:
+    """Which line, of a rotated log with its file; empty where no single line tells."""
+    return " ".join(filter(None, (Path(place.file).name, f"line {place.line}"))) if place.line else ""
 
 
 def file_line(file: LogFile) -> str:
     """What was read, and what was assumed about it."""
     parts = [
         f"{file.path}: {file.lines:,} lines",
+        *([f"read as one rotated log, {pieces_told(file)}"] if file.pieces else []),
         "times in UTC" if file.zone_known else "times as the log prints them, whatever their zone",
     ]
     if file.year_guessed:
@@ -81,6 +89,19 @@ def file_line(file: LogFile) -> str:
     if file.damaged:
         parts.append(f"damaged: the rest could not be read ({file.damaged})")
     return "; ".join(parts)
+
+
+def pieces_told(file: LogFile) -> str:
+    """The files of a rotated log, oldest first."""
+    pieces = ", ".join(f"{Path(piece.path).name} ({piece.lines:,} lines)" for piece in file.pieces)
+    return f"oldest first by {file.order}: {pieces}"
+
+
+def who(engine: EngineFacts) -> str:
+    """Which engine or gateway it is, and how it stands."""
+    if engine.runtime == UNKNOWN_RUNTIME:
+        return "no engine or gateway that is known speaks here; inferlog check says why there may be nothing to see"
+    return f"{engine.runtime}{f' {engine.version}' if engine.version else ''}, {engine.state}"
 
 
 def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
@@ -91,7 +112,12 @@ def engine_facts(engine: EngineFacts) -> list[tuple[str, str]]:
         ("settings", ", ".join(f"{key}={value}" for key, value in settings if value not in _DEFAULTS)),
         ("capacity", ", ".join(_amount(name, value) for name, value in engine.capacity.items() if "parallel" not in name)),
         ("start-up", ", ".join(f"{phase} {span(took)}" for phase, took in engine.startup_seconds.items())),
-        ("P/D", "" if engine.role in (None, "none") else f"{engine.verdict or 'not judged'}, role {engine.role}"),
+        (
+            "P/D",
+            ""
+            if engine.role in (None, "none") or engine.runtime == UNKNOWN_RUNTIME
+            else f"{engine.verdict or 'not judged'}, role {engine.role}",
+        ),
         ("log", f"{when(engine.first)} to {when(engine.last)}" if engine.first and engine.last else ""),
     ]
     return [(name, value) for name, value in rows if value]
@@ -105,7 +131,7 @@ def _amount(name: str, value: float) -> str:
 
 
 def _engine(page: _Page, engine: EngineFacts) -> None:
-    page.heading(f"{engine.source}: {engine.runtime}{f' {engine.version}' if engine.version else ''}, {engine.state}")
+    page.heading(f"{engine.source}: {who(engine)}")
     for name, value in engine_facts(engine):
         page.fact(name, value)
 
@@ -139,8 +165,12 @@ def _timeline(page: _Page, report: Report) -> None:
         page.line(Text(f"{left_out:,} entries are left out here", "dim"), 2)
     for entry in shown:
         source = f"{entry.source}  " if several else ""
-        times = f" ({number(entry.count)} x)" if entry.count > 1 else ""
+        times = f" ({number(entry.count)} x{_until(entry)})" if entry.count > 1 else ""
         page.line(Text.assemble(f"{when(entry.first)}  ", (source, "dim"), (entry.text, _TONES[entry.tone]), times), 2)
+
+
+def _until(entry: TimelineEntry) -> str:
+    return f", to {line_of(entry.last)}" if entry.last.line and entry.last != entry.first else ""
 
 
 def _checklist(page: _Page, report: Report) -> None:

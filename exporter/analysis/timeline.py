@@ -37,15 +37,16 @@ class Timeline:
         self._recent: dict[tuple[str, str], Entry] = {}
         self.left_out = 0
 
-    def add(self, kind: str, tone: Tone, text: str, place: Place, count: float = 1) -> None:
-        """One more, or more of the same."""
+    def add(self, kind: str, tone: Tone, text: str, place: Place, count: float = 1, *, until: Place | None = None) -> None:
+        """One more, or more of the same, the last of them at `until`."""
+        last = until or place
         before = self._recent.get((kind, text))
         if before and kind not in _TURNS and abs((place.time or 0.0) - (before.last.time or 0.0)) <= BURST_SECONDS:
-            before.last, before.count = place, before.count + count
+            before.last, before.count = last, before.count + count
             return
         if len(self._recent) >= KEPT:
             self._recent.clear()
-        entry = self._recent[kind, text] = Entry(kind, tone, text, place, place, count)
+        entry = self._recent[kind, text] = Entry(kind, tone, text, place, last, count)
         if len(self._first) < KEPT:
             self._first.append(entry)
         else:

@@ -1,6 +1,6 @@
 """Looks at engines while they take the events of a saved log: what the daemon counts, with the places where it came about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from exporter.analysis.marks import BAD, FAILURE, GOOD, NEUTRAL, NOTE, PHASE, READY, STOP, TRANSFER, VERDICT, WORDS, Mark, Place, Tone, told
@@ -13,7 +13,7 @@ from exporter.startup import UNTOLD
 from parsers import events
 from parsers.header import Head
 from parsers.log import CONTAINERS
-from parsers.numbered import NumberedHead, NumberedLog
+from parsers.numbered import SERVER_ERRORS, NumberedHead, NumberedLog
 from parsers.resume import ResumableLog
 
 _TRANSFERS = {events.KvTransferInterval, events.KvTransferIntervals, events.KvMoved}
@@ -25,6 +25,8 @@ _FREQUENT = frozenset({
 
 _PERIODIC = _FREQUENT | _TRANSFERS
 """Those after which gauges may be others."""
+
+ANSWERED_5XX = "requests answered 5xx"
 
 VERDICTS_KEPT = 1000
 """Changes of the verdict; of a log that has more of them the rest is on the timeline."""
@@ -67,13 +69,18 @@ class Watch:
         self._moved = engine.counters.family("kv_transfers_total")
         self._state, self._phase, self._verdict = engine.life.state, UNTOLD, ""
 
+    def verdict_periods(self) -> Iterator[tuple[VerdictPeriod, Place]]:
+        """The verdicts in their order, each with its end."""
+        ends = [each.since for each in self.verdicts[1:]] + [self.ended or Place(None, 0)]
+        yield from zip(self.verdicts, ends, strict=False)
+
     def after(self, event: Any, head: Head) -> None:
         """The engine has taken an event."""
         place = self.place(head)
         kind = type(event)
         if kind is events.HttpResponses:
             place = Place(place.time, 0)  # several lines, told behind the last of them
-            self._responses(event.counts, place)
+            self._responses(event.counts, place, head)
         self._look_at_life(place)
         self._look_at_verdict()
         due = kind in _PERIODIC and self.plots.due(place.time)
@@ -154,18 +161,20 @@ class Watch:
             if place.time is not None:
                 self.plots.add("kv_transfers", place.time, moved - before)
 
-    def _responses(self, counts: Mapping[str, int], place: Place) -> None:
-        if failed := counts.get("5xx", 0):
-            self.errors = _risen(self.errors, failed, place)
-            self.timeline.add(FAILURE, NOTE, "requests answered 5xx", place, failed)
+    def _responses(self, counts: Mapping[str, int], place: Place, head: Head) -> None:
+        if failed := counts.get(SERVER_ERRORS, 0):
+            lines = head.errors if isinstance(head, NumberedHead) else None
+            first, last = map(self.place, lines) if lines else (place, place)
+            self.errors = _risen(self.errors, failed, first, last)
+            self.timeline.add(FAILURE, NOTE, ANSWERED_5XX, first, failed, until=last)
         if answered := counts.get("2xx", 0):
-            self.answered = _risen(self.answered, answered, place)
+            self.answered = _risen(self.answered, answered, place, place)
 
 
-def _risen(mark: Mark | None, by: float, place: Place) -> Mark:
+def _risen(mark: Mark | None, by: float, first: Place, last: Place) -> Mark:
     if mark is None:
-        return Mark(by, place, place)
-    mark.rise(by, place)
+        return Mark(by, first, last)
+    mark.rise(by, last)
     return mark
 
 
@@ -182,6 +191,13 @@ class WatchedSource(Source):
         log = super().file(name)
         if not known:
             log.log = NumberedLog(*self._written)
+        return log
+
+    @property
+    def numbered(self) -> NumberedLog:
+        """Its only file."""
+        log = self.file("").log
+        assert isinstance(log, NumberedLog)
         return log
 
     def watch_of(self, engine: Engine) -> Watch:

@@ -3,14 +3,13 @@
 from exporter.tail._bookmark import Identity
 from exporter.tail._files import files_below
 from exporter.tail._log_file import identity
-from exporter.tail._siblings import ROTATED
+from exporter.tail._rotated import ends_like_a_log, generation, rotated_from
 from exporter.tail.chunk import Chunk, FollowerStats
 from exporter.tail.follower import Follower
 from exporter.tail.stdin import StdinFollower
 from exporter.tail.watch import EventWatcher, PollingWatcher, Watcher, appearances, auto
 
 __all__ = (
-    "ROTATED",
     "Chunk",
     "EventWatcher",
     "Follower",
@@ -21,6 +20,9 @@ __all__ = (
     "Watcher",
     "appearances",
     "auto",
+    "ends_like_a_log",
     "files_below",
+    "generation",
     "identity",
+    "rotated_from",
 )

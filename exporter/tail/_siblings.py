@@ -22,18 +22,15 @@ from exporter.tail._bookmark import (
 from exporter.tail._files import REAL, Files
 from exporter.tail._gzip import SUFFIX, GzipLogFile
 from exporter.tail._log_file import LogFile, identity
+from exporter.tail._rotated import generation, is_rotated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-ROTATED: Final = re.compile(r"[.-](\d[\dTZ:._+-]*)")
-"""What a rotation appends: ".1", "-20260731", ".20260731-120000", ".2026-07-31T12:00:00Z"; so never .zst, .tmp."""
 
 CLOCK_SLACK_NS: Final = 1_000_000_000
 """Compressors and copies keep a file's time, some without the part below the second."""
 
 _NUMBER: Final = re.compile(r"(.*?)(\d{1,9})")
-_LONGEST_GENERATION: Final = 6
 _TRIES: Final = 5
 _MOST_MARKS: Final = 4096
 _TRAILER_MODULUS: Final = 1 << 32
@@ -78,16 +75,6 @@ def trusted_bound(not_before_ns: int, listing: Listing, log: str) -> int:
 
 def _by_time(status: os.stat_result) -> _Mark:
     return _Mark(status.st_size, status.st_mtime_ns, None)
-
-
-def is_rotated(name: str, log_name: str) -> bool:
-    """Whether a file name is that of a rotated, uncompressed generation of the log."""
-    return name.startswith(log_name) and ROTATED.fullmatch(name, len(log_name)) is not None
-
-
-def _generation(path: str) -> int | None:
-    digits = path.removesuffix(SUFFIX).rpartition(".")[2]
-    return int(digits) if digits.isdecimal() and len(digits) <= _LONGEST_GENERATION else None
 
 
 def _stem(path: str) -> str:
@@ -238,7 +225,7 @@ class Siblings:
         seen = {source.identity for source in held}
         held_since_ns = min((source.since_ns for source in held), default=bound_ns)
         for path, status in listing.items():
-            number = _generation(path)
+            number = generation(path)
             if path == log:
                 continue
             # A generation after the newest that we know cannot have been written last before that was.
@@ -386,15 +373,15 @@ def _in_order(found: list[LogFile], older: list[int], log: str, *, timely: bool)
     link that is turned to the next number. Where times tell nothing, numbers have to do. Between numbers and dates, the
     one that was renamed last, or made and never renamed, is the newer one.
     """
-    numbers = [number for source in found if (number := _generation(source.path)) is not None]
+    numbers = [number for source in found if (number := generation(source.path)) is not None]
     by_time = timely or len(numbers) < len(found)
-    turned = _generation(log) is not None and all(_stem(source.path) == _stem(log) for source in found)
+    turned = generation(log) is not None and all(_stem(source.path) == _stem(log) for source in found)
     up = turned or (bool(older and numbers) and max(older) < min(numbers))
 
     mixed = 0 < len(numbers) < len(found)
 
     def key(source: LogFile) -> tuple[int, int, int, str]:
-        number = _generation(source.path) or 0
+        number = generation(source.path) or 0
         return source.mtime_ns if by_time else 0, source.renamed_ns if mixed else 0, number if up else -number, source.path
 
     return sorted(found, key=key)

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from exporter.tail._log_file import Identity, identity
-from exporter.tail._siblings import is_rotated
+from exporter.tail._rotated import rotated_from
 
 if sys.platform == "linux":
     from exporter.tail._inotify import AppearanceInotify, CalmInotify
@@ -32,7 +31,6 @@ _OUT_OF_WATCHES_SECONDS: Final = 10.0
 _LOOKS_A_SECOND: Final = 100
 """A look costs a system call (2 us) for each directory: this many each second cost 0.02 CPU s a minute."""
 _MOST_LINKS: Final = 40
-_NUMBER: Final = re.compile(r"[.-]\d")
 
 
 class Watcher:
@@ -105,9 +103,7 @@ class _Directory(NamedTuple):
 
     def concerns(self, name: str) -> bool:
         """Whether a name in it is a log, a link on the way to one, or a rotated generation."""
-        return name in self.names or any(
-            name[: match.start()] in self.names and is_rotated(name, name[: match.start()]) for match in _NUMBER.finditer(name)
-        )
+        return name in self.names or any(log in self.names for log, _ in rotated_from(name))
 
 
 class EventWatcher(Watcher):

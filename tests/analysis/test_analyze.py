@@ -55,6 +55,35 @@ def test_how_it_ends(arguments: list, code: int) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("data", [b"", b"\x00\x9f\xfe" * 5000, b"of something else\n" * 50], ids=["empty", "binary", "of others"])
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_a_log_in_which_nobody_speaks(tmp_path: Path, data: bytes, form: str) -> None:
+    """Is not clean: there was nothing to find a fault in."""
+    path = tmp_path / "other.log"
+    path.write_bytes(data)
+    result = run(path, "--format", form)
+    assert (result.exit_code, result.stderr) == (2, "inferlog: no engine or gateway that is known speaks here: inferlog check says why\n")
+    assert "pass" not in result.stdout
+    assert form == "json" or "no engine or gateway that is known speaks here" in result.stdout
+    assert run(path, INCIDENT).exit_code == 1
+    assert run(path, HEALTHY).exit_code == 0
+
+
+def test_where_it_writes(tmp_path: Path) -> None:
+    """To a file, or to standard output for -; never over the log."""
+    log, page = tmp_path / "engine.log", tmp_path / "report.html"
+    log.write_bytes(HEALTHY.read_bytes())
+    assert run(log, "-o", "-").stdout == run(log).stdout
+    assert run(log, "-o", page, "--format", "html").stdout == ""
+    assert page.read_text().startswith("<!doctype html>")
+    link = tmp_path / "link"
+    link.symlink_to(log)
+    for target in (log, link):
+        result = run(log, "-o", target)
+        assert (result.exit_code, result.stderr) == (2, f"inferlog: {target}: would be written over the log\n")
+    assert log.read_bytes() == HEALTHY.read_bytes()
+
+
 @pytest.mark.parametrize("form", ["plain", "gz", "gz-members", "zst", "zst-frames", "stdin", "stdin-gz"])
 def test_what_it_reads(tmp_path: Path, form: str) -> None:
     """The same report, whatever the file is packed in."""
@@ -88,6 +117,7 @@ def test_a_file_that_is_cut_or_broken(tmp_path: Path, pack) -> None:
         assert told.files[0].damaged
         assert told.engines[0].state == "stopped"
         assert "damaged: the rest could not be read" in run(path).stdout
+        assert "damaged: the rest could not be read" in run(path, "--format", "html", "-o", tmp_path / "report.html").stderr
 
 
 def test_several_files_are_told_apart_and_merged_by_time() -> None:

@@ -1,23 +1,19 @@
 """A saved log as OpenMetrics: what promtool makes of it, and whether it is what a scrape would have seen."""
 
+import math
 import os
 import re
 import subprocess
-from datetime import datetime
+from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from exporter.cli import main
-from exporter.replay import replay_log
-from tests.conftest import DATA, tool
-from tests.dashboards.boards import VARIABLES, targets
-from tests.dashboards.plays import Play
-from tests.dashboards.stage import Stage, ask, serve
-from tests.exporter.conftest import free_port, wait_for
+from tests.conftest import DATA
+from tests.dashboards.plays import moments
 from tests.wrappings import cri, wrapped
 
 INCIDENT = DATA / "vllm-0.32/captured-pd-decode.log"
@@ -73,6 +69,21 @@ def test_counters_and_gauges_are_as_they_were(filled: Path) -> None:
     assert verdicts[min(at for at in verdicts if at > PREFILL_DIED)] == "transport_failing"
 
 
+def test_no_line_counts_early(filled: Path) -> None:
+    """What is told of an interval's end are the lines before it, and none that is later."""
+    written, latest = [], 0.0
+    for line in INCIDENT.read_bytes().decode().split("\n")[:-1]:
+        for at in moments(line, 2026)[:1]:
+            latest = max(latest, at.replace(tzinfo=UTC).timestamp())
+        written.append(latest)
+    counted: dict[float, float] = {}
+    for (name, _), each in samples(filled).items():
+        if name == "inferlog_log_lines_total":
+            for at, value in each.items():
+                counted[at] = counted.get(at, 0) + value
+    assert counted == {at: sum(time < at for time in written) for at in counted}
+
+
 def test_each_interval_is_there(filled: Path) -> None:
     """On the clock's own quarters of a minute, from behind the first line to behind the last."""
     times = sorted(values(filled, "log_lines_total", level="INFO"))
@@ -96,7 +107,20 @@ def test_gauges_expire_as_live(tmp_path: Path) -> None:
     run(log, "-o", target, "--year", 2026, "--interval", "1m", "--timezone", "+00:00")
     gauge, counter = values(target, "requests_running"), values(target, "log_lines_total", level="INFO")
     assert len(counter) == 6 * 60 + 1
-    assert [str(value) for value in gauge.values()] == ["1.0", "1.0", "nan", "1.0"]
+    first = min(counter)
+    assert gauge == {first: 1.0, first + 60: 1.0, max(counter): 1.0}
+
+
+def test_a_time_that_no_longer_holds(filled: Path) -> None:
+    """Is no number from then on: it would tell of what is over for five minutes more. No other series has such a value."""
+    told = samples(filled)
+    none = {name for (name, _), each in told.items() for value in each.values() if math.isnan(value)}
+    assert none
+    assert {name for name in none if not name.endswith("_timestamp_seconds")} == set()
+    failing = values(filled, "pd_check_failing_timestamp_seconds", check="local_prefill_low")
+    over = [at for at, value in failing.items() if math.isnan(value)]
+    assert over == [at for at in failing if at > 1795957970 and not failing[at] <= at][:1]
+    assert values(filled, "pd_evidence", check="local_prefill_low", status="fail")[over[0]] == 0
 
 
 def test_a_line_from_the_future_fills_no_years(tmp_path: Path) -> None:
@@ -122,12 +146,16 @@ def test_the_zone_is_guessed_from_the_last_change(tmp_path: Path, ahead: int) ->
     assert "nothing tells their zone" in run(log, "-o", target).stderr
 
 
-def test_a_container_runtime_tells_the_zone(tmp_path: Path) -> None:
-    """Its times are real ones, whatever the engine prints inside."""
+@pytest.mark.parametrize("changed", [1795958261 - 8 * 3600, 1795958261 + 2 * 3600], ids=["changed then", "as if of another zone"])
+@pytest.mark.parametrize("begin", [0, 2], ids=["whole", "without the line of the start"])
+def test_a_container_runtime_tells_the_zone(tmp_path: Path, changed: int, begin: int) -> None:
+    """Its times are real ones, whatever the engine prints inside, and whenever the file was changed last."""
     log, target = tmp_path / "engine.log", tmp_path / "engine.om"
-    data = b"".join(wrapped(INCIDENT.read_bytes(), cri, 2026))
+    data = b"".join(wrapped(b"".join(INCIDENT.read_bytes().splitlines(keepends=True)[begin:]), cri, 2026))
     log.write_bytes(re.sub(rb"2026-11-29T13", b"2026-11-29T05", data))
-    run(log, "-o", target, "--year", 2026)
+    os.utime(log, (0, changed))
+    told = run(log, "-o", target, "--year", 2026).stderr
+    assert told.startswith(f"{log}: times are those of the container runtime\n")
     times = sorted(values(target, "kv_transfer_failures_total", reason="handshake"))
     assert times[0] - 15 <= 1795957744 - 8 * 3600 <= times[0]
     ready = values(target, "engine_ready_timestamp_seconds")
@@ -150,6 +178,25 @@ def test_a_wrong_use(arguments: tuple[list, str]) -> None:
     assert arguments[1] in result.stderr
 
 
+@pytest.mark.parametrize("data", [b"", b"\x00\x9f\xfe" * 5000, b"no times\n"], ids=["empty", "binary", "without times"])
+def test_nothing_to_write(tmp_path: Path, data: bytes) -> None:
+    """Is said, and leaves no file that promtool would make nothing of."""
+    log, target = tmp_path / "other.log", tmp_path / "other.om"
+    log.write_bytes(data)
+    result = run(log, "-o", target)
+    assert (result.exit_code, target.exists()) == (2, False)
+    assert result.stderr.endswith("inferlog: no line with a time is in these logs: there is nothing to write\n")
+
+
+def test_never_over_the_log(tmp_path: Path) -> None:
+    """But to standard output for -."""
+    log = tmp_path / "engine.log"
+    log.write_bytes(INCIDENT.read_bytes())
+    assert run(log, "-o", log).exit_code == 2
+    assert log.read_bytes() == INCIDENT.read_bytes()
+    assert run(log, "-o", "-").stdout.endswith("# EOF\n")
+
+
 @pytest.mark.prometheus
 def test_promtool_makes_blocks_of_it(filled: Path, tmp_path: Path, promtool: str) -> None:
     """Of every sample."""
@@ -159,98 +206,3 @@ def test_promtool_makes_blocks_of_it(filled: Path, tmp_path: Path, promtool: str
     assert made.returncode == 0, made.stderr
     counted = sum(int(row.split()[4]) for row in made.stdout.splitlines() if re.match("[0-9A-Z]{26} ", row))
     assert counted == sum(map(len, samples(filled).values()))
-
-
-# -- beside a scrape ---------------------------------------------------------------------------------------------------
-
-INTERVAL = 1
-FASTER = 4
-"""So that a value lasts for more than two scrapes: others are a matter of chance."""
-_OF_THE_EXPORTER = re.compile(r"inferlog_(source_|checkpoint|config_|build_info|exporter_|rdma_)|\bup\b|time\(\)")
-
-
-def _read(text: str) -> datetime:
-    return datetime.strptime(f"2026 {text}", "%Y %m-%d %H:%M:%S")  # noqa: DTZ007 - logs have no zone
-
-
-def hurried() -> bytes:
-    """The incident up to the death of prefill within a minute, from now on."""
-    stamp = re.compile(rb"\b11-29 \d\d:\d\d:\d\d\b")
-    first = _read("11-29 13:09:04")
-    now = datetime.now()  # noqa: DTZ005 - as the log's own
-
-    def sooner(found: re.Match[bytes]) -> bytes:
-        return (now + (_read(found[0].decode()) - first) / FASTER).strftime("%m-%d %H:%M:%S").encode()
-
-    return stamp.sub(sooner, (DATA / "vllm-0.32/captured-pd-decode-prefill-killed.log").read_bytes())
-
-
-def near(live: dict[float, str], past: dict[float, str]) -> list[tuple[float, str]]:
-    """Live values that the past has at no time within an interval."""
-    return [(at, value) for at, value in live.items() if value not in {past.get(at + by) for by in range(-INTERVAL - 1, INTERVAL + 2)}]
-
-
-@pytest.mark.prometheus
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_it_is_what_a_scrape_would_have_seen(tmp_path: Path) -> None:
-    """The queries of the dashboards, at each second, on a server that scraped the replay and on one that got the blocks."""
-    promtool = tool("promtool", "prometheus")
-    tool("prometheus", "prometheus")
-    stage = Stage(tmp_path, {"decode-0": Play([], [], {"pd_role": "decode", "pd_expect": "all"})}, scrape=f"{INTERVAL}s", alone=True)
-    try:
-        begin = stage.now(scrapes=1)
-        told = tmp_path / "told.log"
-        told.write_bytes(hurried())
-        replay_log(told, stage.path("decode-0"), speed=1)
-        end = stage.now(scrapes=2)
-        target = tmp_path / "past.om"
-        result = run(
-            stage.path("decode-0"), "-o", target, "--interval", f"{INTERVAL}s", "--pd-role", "decode", "--pd-expect", "all",
-            "--label", f"instance=127.0.0.1:{stage.daemon.port}",
-        )  # fmt: skip
-        assert result.exit_code == 0, result.output
-        past = tmp_path / "past"
-        (past / "tsdb").mkdir(parents=True)
-        (past / "prometheus.yml").write_text("")
-        subprocess.run([promtool, "tsdb", "create-blocks-from", "openmetrics", target, past / "tsdb"], check=True, capture_output=True)
-        compare(stage, past, begin, end)
-    finally:
-        stage.end()
-
-
-def compare(stage: Stage, past: Path, begin: float, end: float) -> None:
-    """All that dashboards ask of engines."""
-    address = f"127.0.0.1:{free_port()}"
-    server = serve(past, address)
-    try:
-        wait_for(lambda: ask(address, "query", query="1").get("status") == "success", "a server with the blocks", 30)
-
-        def series(where: str, query: str) -> dict[str, dict[float, str]]:
-            found: Any = ask(where, "query_range", query=query, start=begin, end=end, step=1)["data"]["result"]
-            # What is gone is absent on one, and no number on the other.
-            return {
-                str(sorted(each["metric"].items())): {float(at): value for at, value in each["values"] if value != "NaN"} for each in found
-            }
-
-        asked = sorted({each.expression.replace(VARIABLES["$__rate_interval"], "20s") for each in targets()})
-        asked = [
-            each
-            for each in asked
-            if "inferlog_" in each and not _OF_THE_EXPORTER.search(each) and "vllm:" not in each and "sglang:" not in each
-        ]
-        compared, wrong = 0, {}
-        for query in asked:
-            live, filled = series(stage.prometheus, query), series(address, query)
-            for labels in live.keys() | filled.keys():
-                compared += 1
-                if re.search(r"\b(rate|increase|count)\(", query):
-                    continue  # extrapolated between scrapes of other moments; series that are gone count for five minutes more
-                one, other = live.get(labels, {}), filled.get(labels, {})
-                if differs := [each for each in near(one, other) + near(other, one) if begin + 3 * INTERVAL < each[0] < end - 3 * INTERVAL]:
-                    wrong[query, labels] = differs[:3]
-        assert not wrong, "\n".join(f"{query[-300:]} {labels} {points}" for (query, labels), points in wrong.items())
-        assert compared > 50
-    finally:
-        server.terminate()
-        server.wait(20)

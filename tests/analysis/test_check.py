@@ -10,13 +10,14 @@ from exporter.analysis.check import Checked, check
 from exporter.analysis.inputs import saved_logs
 from exporter.analysis.recognition import CheckedLog, Shape, shape_of
 from exporter.cli import main
-from parsers.events import HttpResponses
+from parsers.events import HealthAnswered, HttpResponses, TransportError, UncaughtException, Unread
 from parsers.log import Log
 from parsers.rules import registry
 from tests.conftest import DATA
 from tests.wrappings import WRAPS, wrapped
 
 INCIDENT = DATA / "vllm-0.32/captured-pd-decode.log"
+WITHOUT_RULE = (HttpResponses, HealthAnswered, Unread, TransportError, UncaughtException)
 LOGS = sorted(DATA.glob("*/*.log"))
 
 
@@ -51,6 +52,8 @@ def test_to_look_changes_nothing(path: Path) -> None:
         unknown[shape.level] = unknown.get(shape.level, 0) + seen.count
     assert unknown == {level: count for level, count in plain.counts()["unrecognised_lines_total"].items() if count}
     assert looked.recognition.rules.keys() <= {rule.name for rule in registry()}
+    told = {repr(event) for event, _ in found if not isinstance(event, WITHOUT_RULE)}
+    assert sum(seen.count for seen in looked.recognition.rules.values()) >= len(told)
 
 
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)

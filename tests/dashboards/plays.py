@@ -39,26 +39,32 @@ class Play:
         return self._moved(begin, min)
 
     def _moved(self, to: datetime, which: Callable[[list[datetime]], datetime]) -> "Play":
-        times = [_read(found[0], to.year) for line in self.lines for found in _TIME.finditer(line)]
+        times = [at for line in self.lines for at in moments(line, to.year)]
         by = to - which(times) if times else timedelta()
-
-        def later(found: re.Match[str]) -> str:
-            return (_read(found[0], to.year) + by).strftime(_shape(found[0]))
-
-        moved = [_TIME.sub(later, line) for line in self.lines]
+        moved = [retimed(line, to.year, lambda at: at + by) for line in self.lines]
         return Play(moved[: len(self.before)], moved[len(self.before) :], self.settings)
 
 
-# vLLM's time (SGLang's behind its year), and klog's.
-_TIME = re.compile(r"\b\d\d-\d\d \d\d:\d\d:\d\d\b|(?<=^[IWEF])\d{4} \d\d:\d\d:\d\d")
-
-
-def _shape(text: str) -> str:
-    return "%m-%d %H:%M:%S" if text[2] == "-" else "%m%d %H:%M:%S"
+# vLLM's time, SGLang's with its year, klog's and torch's.
+_TIME = re.compile(r"\b(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\b|(?:(?<=^[IWEF])|(?<=^\[[IWEF]))\d{4} \d\d:\d\d:\d\d")
+_SHAPES = {13: "%m%d %H:%M:%S", 14: "%m-%d %H:%M:%S", 19: "%Y-%m-%d %H:%M:%S"}
+_WITHOUT_YEAR = 14
 
 
 def _read(text: str, year: int) -> datetime:
-    return datetime.strptime(f"{year} {text}", f"%Y {_shape(text)}")  # noqa: DTZ007 - logs have no zone
+    """A time as of this year, which most headers do not print."""
+    text = text[-_WITHOUT_YEAR:]
+    return datetime.strptime(f"{year} {text}", f"%Y {_SHAPES[len(text)]}")  # noqa: DTZ007 - logs have no zone
+
+
+def moments(line: str, year: int) -> list[datetime]:
+    """The times that a line prints."""
+    return [_read(found[0], year) for found in _TIME.finditer(line)]
+
+
+def retimed(line: str, year: int, other: Callable[[datetime], datetime]) -> str:
+    """A line with other times."""
+    return _TIME.sub(lambda found: other(_read(found[0], year)).strftime(_SHAPES[len(found[0])]), line)
 
 
 def saved(*logs: str, mark: str | None = None, add: Iterable[str] = (), **settings: Any) -> Play:

@@ -18,13 +18,14 @@ from tests.exporter.conftest import Running, free_port, wait_for
 NAMESPACE = "chat"
 
 
-def serve(folder: Path, address: str) -> "subprocess.Popen[bytes]":
+def serve(folder: Path, address: str, *flags: str) -> "subprocess.Popen[bytes]":
     """A Prometheus with the configuration and the data of a folder."""
     with (folder / "prometheus.log").open("wb") as out:
         arguments = [
             f"--config.file={folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={folder / 'tsdb'}",
             f"--web.listen-address={address}",
+            *flags,
         ]
         return subprocess.Popen(["prometheus", *arguments], stdout=out, stderr=out)
 

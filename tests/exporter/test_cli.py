@@ -1,5 +1,6 @@
 """The command line: what the commands print, their flags and their exit codes."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -366,6 +367,39 @@ def test_replay_waits_as_long_as_the_log_did(tmp_path: Path) -> None:
     invoke("replay", str(saved), "--to", str(target), "--speed", "300")
 
     assert 0.2 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "form", ["[2026-07-14 {}] a", '{{"log":"x\\n","stream":"stdout","time":"2026-07-14T{}.000000000Z"}}'], ids=["sglang", "docker"]
+)
+def test_replay_waits_whatever_prints_the_times(tmp_path: Path, form: str) -> None:
+    """SGLang's header, or a container runtime around the line."""
+    import time
+
+    saved = tmp_path / "saved.log"
+    saved.write_text("".join(f"{form.format(at)}\n" for at in ("03:14:00", "03:14:30", "03:15:00")))
+    began = time.monotonic()
+    invoke("replay", str(saved), "--to", str(tmp_path / "again.log"), "--speed", "300")
+
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+def test_replay_of_a_packed_log(boot: Path, tmp_path: Path) -> None:
+    """What is in it; of a damaged one what is left, with 1."""
+    packed, target = tmp_path / "boot.log.gz", tmp_path / "again.log"
+    packed.write_bytes(gzip.compress(boot.read_bytes()))
+    assert invoke("replay", str(packed), "--to", str(target), "--speed", "0").exit_code == 0
+    assert target.read_bytes() == boot.read_bytes()
+    packed.write_bytes(packed.read_bytes()[:-4])
+    result = invoke("replay", str(packed), "--to", str(target), "--speed", "0")
+    assert (result.exit_code, "damaged" in result.stderr) == (1, True)
+
+
+def test_replay_never_writes_over_its_log(boot: Path) -> None:
+    """Though it would begin with an empty file."""
+    before = boot.read_bytes()
+    assert invoke("replay", str(boot), "--to", str(boot)).exit_code == 2
+    assert boot.read_bytes() == before
 
 
 @pytest.mark.parametrize("target", ["no/such/folder/x.log"])

@@ -51,6 +51,25 @@ def test_also_within_a_wrapping(wrap) -> None:
     assert numbered(data, 1 << 18) == events_by_line(data)
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda data, year: [data], *(wrap for wrap in (lambda data, year, wrap=wrap: wrapped(data, wrap, year) for wrap in WRAPS.values()))],
+    ids=["bare", *WRAPS],
+)
+@pytest.mark.parametrize("size", SIZES)
+def test_errors_that_are_told_together_know_their_lines(wrap, size) -> None:
+    """The first and the last of class 5xx, as late as the last header before them."""
+    data = b"".join(wrap((DATA / "vllm-0.32/captured-pd-decode.log").read_bytes(), 2026))
+    log, found = NumberedLog(2026), []
+    for at in range(0, len(data), size):
+        found += log.feed(data[at : at + size])
+    spans = [head.errors for event, head in [*found, *log.close()] if isinstance(event, HttpResponses) and "5xx" in event.counts]
+    numbers = [number for number, line in enumerate(data.split(b"\n"), 1) if b'" 500' in line or b'\\" 500' in line]
+    assert (spans[0][0].line, spans[-1][1].line) == (numbers[0], numbers[-1])
+    assert {line.line for span in spans for line in span} <= set(numbers)
+    assert {int(line.time) for line in spans[0]} <= {1795957991, 1795958149}
+
+
 def test_a_line_without_end_is_one_line() -> None:
     """However much of it is read and however much is skipped."""
     ready = b"INFO 11-29 13:04:15 [api_server.py:1] Starting vLLM API server 0 on http://0.0.0.0:8000\nINFO:     Application startup complete.\n"

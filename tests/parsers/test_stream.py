@@ -14,6 +14,7 @@ from parsers.events import (
     TransportError,
 )
 from parsers.lines import LINE_LIMIT
+from parsers.returns import CarriageReturns
 from tests.parsers.reading import DATA, HANDSHAKE_FAILED, JIT, KV_TRANSFER, LOGO, MISMATCH, SPEC, STATS, header, read, utc
 
 TELLS_ONE = "Compiled(backend='triton', event='compile', kernel='_fwd_kernel_stage1', seconds=None, serving=True, raised=False)"
@@ -434,3 +435,14 @@ def test_a_header_that_was_torn_off_is_no_record():
     log.feed((line + header("loggers.py:271").rstrip("] ") + "\n").encode())
     levels = log.streams[""].levels
     assert (levels["INFO"], levels["unknown"]) == (1, 1)
+
+
+def test_of_a_bar_that_is_redrawn_its_begin_and_its_end_are_read():
+    """What it drew between costs nothing; other bars and records on the same physical line stay, wherever they stand."""
+    shards = [f"shards: {n:3d}%|{'#' * (n // 10)}| {n}/100 [00:00<?, ?it/s]" for n in range(101)]
+    warmup = [f"warmup: {n:3d}%|{'#' * (n // 10)}| {n}/100 [00:00<?, ?it/s]" for n in range(51)]
+    record = f"{header()}{STATS}"
+    glued = f"{warmup[7]}{record}"
+    parts, _ = CarriageReturns().split("\r".join([*shards, *warmup[:7], glued, *warmup[8:], record]))
+    assert parts == [shards[0], shards[100], warmup[0], warmup[6], glued, warmup[8], warmup[50], record]
+    assert CarriageReturns().split("\r".join(shards[:3])) == (shards[:3], False)
