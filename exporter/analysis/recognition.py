@@ -140,9 +140,6 @@ class _Stream(NumberedStream):
             counting = self._counting[id(rules)] = _CountingDispatch(rules, self._matched)
         return super()._match(counting, line, start, head)
 
-    def _calm_record(self, line: str, start: int, head: Head, rules: tuple[Rule, ...] | None) -> None:
-        super()._calm_record(line, start, head, None)  # the short cut past `_match` counts nothing
-
     def _matched(self, name: str) -> None:
         _note(self._recognition.rules, name, self.position.line)
 
