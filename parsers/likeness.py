@@ -19,7 +19,7 @@ _VLLM = {
     "kv_transfer": _SOME + r"\bKV [Tt]ransfer (?:metrics|stat)|[A-Z][\w ]{2,40}: Num successful transfers=",
     "kv_size": _SOME + r"\bKV cache (?:size|capacity|pool size)\b",
     "max_concurrency": _SOME + r"\b[Mm]ax(?:imum)? concurrency\b",
-    "kv_bytes": r"(?:Available|Free) [^:\n]{0,16}(?:memory|KV cache)[^:\n]{0,24}: [\d.,]+ [KMG]i?B|Available KV",
+    "kv_bytes": r"(?:Available|Free) [^:\n]{0,16}(?:memory|KV cache)[^:\n]{0,24}: [\d.,]+ [KMG]i?B|Available KV|Explicitly set \(\d",
     "compatibility": _SOME + r"\bNIXL compatib|NIXL [^:\n]{0,24}compatib",
     "kv_expired": _SOME + r"\bexpired KV",
     "recompute_or_fail": _SOME + r"\bKV load fail",
@@ -35,18 +35,22 @@ _VLLM = {
 
 _SGLANG = {
     "batches": r"(?:Prefill|Decode) batch\b|[A-Z][\w ,.]{0,47}?#(?:running-req|new-seq|new-token)\b",
-    "kv_size": _SOME + r"\bKV [Cc]ache (?:is )?allocated|[^:\n]{0,24}\bpool sizes?\b: \w+=|DSV4 pool",
+    "kv_size": (
+        _SOME + r"\bKV [Cc]ache (?:is )?allocated|[^:\n]{0,24}\bpool sizes?\b: \w+=|DSV4 pool|[^:\n]{0,24}\bKV sizing: (?!draft )"
+        r"|(?![^\n]{0,64}\b(?:VA upper bound|draft KV)\b)[^\n]{0,96}#tokens: \d{1,15}, KV? size: \d"
+    ),
+    "pd_failures": r"[^\n]{0,64}?\b(?:decode_)?req\.(?:req\.)?rid='?[\w-]{1,80}'? (?:decode_req\.)?req\.bootstrap_room=\d",
     "ceilings": r"max_total_num_tokens\b",
     "startup_phases": (
         r"Load(?:ing)? weights? \w+\. |\w+ weight end\. |Init (?:torch distributed|parallel) \w+\. elapsed|Capture [^\n]{0,60}(?:elapsed=|(?i:graph) (?!begin|bs)\w+\. (?:bs|num_tokens|step)=)"
-        r"|\w+ [^\n]{0,60}graph end\. |[^:\n]{0,24}\bMHC prewarm\b"
+        r"|\w+ [^\n]{0,60}graph end\. |[^:\n]{0,24}\bMHC prewarm\b|\w+ \w+ \w+\. avail mem=[\d.]{1,12} GB$"
     ),
     "ready": r"[^:\n]{0,24}(?:fired up|ready to roll)",
-    "deepgemm": _SOME + r"\bDeepGEMM JIT Compil|[^<\n]{0,40}\bJIT Compiling for <",
+    "deepgemm": _SOME + r"\bDeepGEMM JIT Compil|[^<\n]{0,40}\bJIT Compiling for <|[^<\n]{0,64}<\w{1,96}> (?:M=\d+, )?N=\d+, K=\d",
     "watchdog": _SOME + r"\b[Ww]atchdog tim|[^\n]{0,40}(?:\(self\.watchdog_timeout=|\bwatchdog_timeout=)|\w+ [Ww]atchdog \w+ \(",
     "engine_death": r"[^:\n]{0,24}\b(?:sigquit|SIGQUIT)\b|[^:\n]{0,64}\bthe child failed\b|[^:\n]{0,40}\bchild process\. It\b",
     "kv_exhausted": r"KV cache pool is\b|[^:\n]{0,48}\bRetract\w* requests\b|[^\n]{0,64}#retracted_reqs: |[^:\n]{0,24}out of memory\. Try",
-    "version": r"server_args\b",
+    "version": r"server_args\b|\w{1,24}=(?:ServerArgs\(\w|\{'model_path': )",
 }
 
 

@@ -27,7 +27,6 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT
-from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.records import RecordLines
@@ -63,6 +62,7 @@ class LogStream(RecordLines):
         "_explained",
         "_quotes",
         "_value",
+        "_failed",
     )
 
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
@@ -181,9 +181,7 @@ class LogStream(RecordLines):
         """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
-        if unread := alike(VLLM, line, start):
-            self._emit(unread, head)
-        else:
+        if not self._is_strange(line, start, head):
             self._heads[line[start : start + _BEGINNING]] = None
 
     def _go_on(self, lines: Iterator[str]) -> tuple[str, ...]:
