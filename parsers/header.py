@@ -25,6 +25,8 @@ _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 
 HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
 """Groups: process, its identity, level, time, source line. uvicorn's header (`INFO:     `) has neither of the last two."""
+HEADER_FIRST = frozenset("(DIWEC")
+"""What HEADER can begin with."""
 
 _SGLANG = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 SGLANG_HEADER = re.compile(
@@ -75,7 +77,8 @@ _NATIVE = (
     ),
     re.compile(r"\[rank\d++\]:\[(?P<glog>[DIWEFC])(?P<time>) (?P<where>[\w./-]++:\d++)\] "),  # torch to 2.3
 )  # fmt: skip
-_NATIVE_FIRST = frozenset("0123456789[VDIWEFC")
+# By the first character: those of brackets, of absl alone, and of digits.
+_NATIVE_BY_FIRST = {"[": _NATIVE[4:]} | dict.fromkeys("VDIWEFC", _NATIVE[6:7]) | dict.fromkeys("0123456789", _NATIVE[:4])
 _UCX_LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "DIAG": "INFO", "TRACE": "DEBUG"}
 _GLOG_LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
@@ -181,7 +184,7 @@ def begins_record(line: str, start: int) -> bool:
 
 def native_head(text: str, start: int) -> NativeHead | None:
     """The header of TileLang, FlashInfer, NIXL, UCX, absl or torch at `start`."""
-    for shape in _NATIVE if text[start : start + 1] in _NATIVE_FIRST else ():
+    for shape in _NATIVE_BY_FIRST.get(text[start : start + 1], ()):
         if found := shape.match(text, start):
             told = found.groupdict("")
             glog, level = told.pop("glog", ""), told.pop("level", "")
@@ -251,9 +254,16 @@ class LogClock:
 
 
 def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
-    if not (0 < day <= monthrange(year, month)[1] and hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004 - a clock's
+    if not (hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004 - a clock's
         raise ValueError
-    return float(timegm((year, month, day, hour, minute, second)))
+    return float(_midnight(year, month, day) + 3600 * hour + 60 * minute + second)
+
+
+@lru_cache(256)  # a log's lines are of a few days
+def _midnight(year: int, month: int, day: int) -> int:
+    if not 0 < day <= monthrange(year, month)[1]:
+        raise ValueError
+    return timegm((year, month, day, 0, 0, 0))
 
 
 def _zone_seconds(text: str | None) -> float:
