@@ -21,6 +21,7 @@ _OF_THE_SERVER = re.compile(
     re.ASCII,
 )
 _MILLISECONDS_FROM = 1e11
+_decode = json.JSONDecoder().decode
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 _ZAP_VERBOSE = "LEVEL(-"  # Level(-4): zap's name for klog's --v=4
 
@@ -43,7 +44,7 @@ class JsonRecord(NamedTuple):
 def json_record(line: str) -> JsonRecord | None:
     """The record in a line that begins with `{`, or None when it is no log record."""
     try:
-        entry = json.loads(line)
+        entry = _decode(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict):
