@@ -94,11 +94,10 @@ class Framing:
         found = _COMPOSE.match(line) if " | " in line else None
         if not found and (first == "[" or first in _UPPER):
             found = _KUBECTL.match(line) if first == "[" else _SYSLOG.match(line)
-        framed = None
         if found:
-            framed = line[found.end() :], None, found[1]
-        elif first in _LOWER or first in _DIGITS:
-            framed = self._stern(line)
+            framed: Framed | None = (line[found.end() :], None, found[1])
+        else:
+            framed = self._stern(line) if first in _LOWER or first in _DIGITS else None
         self.prefixed += framed is not None
         return framed
 

@@ -159,9 +159,8 @@ class LogStream(RecordLines):
             start = len(text) + 2
             head = heads.get(text)
             if head is None or not bracket:
-                found = None
-                if bracket and start <= _LONGEST_HEADER:
-                    found = SGLANG_HEADER.match(line) if text[:1] == "[" else header(line)
+                match = SGLANG_HEADER.match if text[:1] == "[" else header
+                found = match(line) if bracket and start <= _LONGEST_HEADER else None
                 if found is None or found.end() != start:
                     levels["INFO"] += calm
                     calm = 0
