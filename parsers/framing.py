@@ -13,7 +13,7 @@ PARTIAL_LIMIT = 256 * 1024
 
 _TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
-_CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
+_CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?(.*)", re.ASCII | re.DOTALL)
 # kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message. Before SGLang's router it is its own.
 _TIMESTAMPS = re.compile(rf"{_TIME} (?! {{0,3}}[A-Z]{{4,5}} (?:http_request\{{|sglang_router_rs\b|smg::))", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
@@ -81,8 +81,7 @@ class Framing:
         first = line[:1]  # tells which shapes there can be: most lines that have none are asked for none
         if first in _DIGITS:
             if found := _CRI.match(line):
-                time, stream, tag = found.groups()
-                text = line[found.end() :]
+                time, stream, tag, text = found.groups()
                 return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
             if found := _TIMESTAMPS.match(line):
                 return line[found.end() :], found[1], ""
