@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bench import guarded, latency, linear, node, report, resident, spikes, throughput
+from bench import guarded, latency, linear, node, report, resident, spikes, stages, throughput
 from bench.corpus import CORPORA, ROOT
 from bench.report import Section
 from bench.sizes import MB, QUICK, Sizes
 
 PARTS: dict[str, Callable[[Sizes], Section]] = {
     "throughput": throughput.measure,
+    "stages": stages.measure,
     "wrapped": throughput.measure_wrapped,
     "hostile": spikes.measure,
     "latency": latency.measure,

@@ -14,7 +14,7 @@ _EMITS = (Series("spec_drafts_total"), Series("spec_draft_tokens_total"), Series
     pattern=(
         r"SpecDecoding metrics: Mean acceptance length: (\d{1,9}+\.\d{1,9}+|nan), Accepted throughput: [\d.]{1,32}+ tokens/s, "
         r"Drafted throughput: [\d.]{1,32}+ tokens/s, Accepted: (\d{1,15}+) tokens, Drafted: (\d{1,15}+) tokens, "
-        r"Per-position acceptance rate: ((?:\d\.\d{3}, |nan, ){1,96}|, )Avg Draft acceptance rate: (\d{1,9}+\.\d{1,9}+|nan)%"
+        r"Per-position acceptance rate: ((?:\d\.\d{1,9}+, |nan, ){1,96}|, )Avg Draft acceptance rate: (\d{1,9}+\.\d{1,9}+|nan)%"
     ),
     source="SpecDecoding metrics: Mean acceptance length: %.2f",
     samples={
