@@ -21,7 +21,6 @@ from pydantic import (
 
 from exporter.config_errors import (
     ConfigError,
-    Document,
     Fault,
     Location,
     as_written,
@@ -255,6 +254,8 @@ KEYS: dict[str | int, Sequence[str]] = {
 
 def load(path: Path) -> Config:
     """Read a configuration file; relative paths in it are relative to its directory."""
+    from exporter.document import Document
+
     document = Document(path)
     config, faults = _check(document.data, os.path.dirname(path))
     if config is None or faults or document.faults:

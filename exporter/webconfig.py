@@ -13,7 +13,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from exporter.config import CONTROL, Section
-from exporter.config_errors import Document, Location, did_you_mean, fault_of
+from exporter.config_errors import Location, did_you_mean, fault_of
 
 _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert", "RequireClientCert")
 _VERIFIED = ("VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
@@ -223,6 +223,8 @@ _KEYS: dict[Location, Sequence[str]] = {
 
 def load_web_settings(path: str | os.PathLike[str]) -> WebSettings:
     """Read a web configuration file; relative paths in it are relative to its directory. Raises ConfigError."""
+    from exporter.document import Document
+
     document = Document(Path(path))
     faults = list(document.faults)
     settings = None
