@@ -1,6 +1,8 @@
 """The configuration file, the flags, and what is said when they are wrong."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -407,3 +409,10 @@ def test_a_relative_file_name_keeps_its_logs_relative(tmp_path: Path, monkeypatc
     written(tmp_path, SOURCE)
     assert load(Path("c.yaml")).sources[0].paths == ("a.log",)
     assert load(Path(os.path.join(os.curdir, "c.yaml"))).sources[0].paths == ("a.log",)
+
+
+def test_a_daemon_without_files_does_not_load_yaml() -> None:
+    """It takes most of a MiB."""
+    code = "import sys, exporter.cli, exporter.serve; print('yaml' in sys.modules)"
+
+    assert "False\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
