@@ -8,7 +8,8 @@ COPY constraints.txt ./
 RUN /opt/inferlog/bin/pip install --only-binary :all: --requirement constraints.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY alerts alerts
-COPY dashboards/inferlog-*.json dashboards/
+COPY dashboards/inferlog-*.json dashboards/kustomization.yaml dashboards/
+COPY deploy deploy
 COPY parsers parsers
 COPY exporter exporter
 RUN /opt/inferlog/bin/pip install --no-deps . \

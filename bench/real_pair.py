@@ -177,7 +177,9 @@ def _kill_prefill(pair: Pair) -> Watch:
 def _verdict(phase: Phase, watch: Watch) -> Row:
     seconds, lines, verdict = watch.verdicts[-1]
     way = [each for *_, each in watch.verdicts[:-1]]
-    holds = verdict == phase.verdict and lines <= phase.most_lines and phase.on_the_way >= set(way)
+    holds: bool | None = verdict == phase.verdict and lines <= phase.most_lines and phase.on_the_way >= set(way)
+    if verdict != phase.verdict and not watch.lines["decode"] and phase.verdict == "proven":
+        holds = None  # an engine that gets no processor prints no line, and nothing else tells of success
     word = f"after {seconds:.1f} s and {lines} periodic lines" + (f", past {', '.join(way)}" if way else "")
     return Row("decode verdict", phase.verdict, verdict, word, holds)
 

@@ -92,7 +92,7 @@ BOARD = Board(
                 ),
                 happened(
                     "Drift",
-                    "Warnings and errors that no rule knew, and lines that a rule knew and could not read; many after an upgrade mean that the wording changed",
+                    "Warnings and errors that no rule knew, new texts at INFO, and lines that a rule knew and could not read; many after an upgrade mean that the wording changed",
                     (events("inferlog_unrecognised_lines_total", "@engine, level"), "@engine unknown {{level}}"),
                     (events("inferlog_rule_errors_total", "@engine, rule"), "@engine {{rule}} failed"),
                     nothing="None",

@@ -160,7 +160,7 @@ BOARD = Board(
                 happened(
                     "Unknown warnings and errors",
                     "Lines that read like trouble and that no rule knows",
-                    (events("inferlog_unrecognised_lines_total", "@engine, level"), "@engine {{level}}"),
+                    (events('inferlog_unrecognised_lines_total{level!="INFO"}', "@engine, level"), "@engine {{level}}"),
                     nothing="None",
                 ),
             ],

@@ -10,6 +10,7 @@ from exporter import cli
 from exporter.analysis.report import Report
 from exporter.drift.facts import Facts
 from exporter.drift.matrix import page as tables
+from exporter.drift.said import wordings
 from exporter.families import FAMILIES, PREFIX
 from exporter.gateway import GATEWAYS
 from parsers.rules import Rule, registry
@@ -119,9 +120,17 @@ def compatibility_page() -> str:
         "them, `2 of 3` is not. `in the library` is a string of a built library, which can be found but not rendered. `–` is a signal that the release",
         "does not print; a number tells why. [New versions](new-version.md) tells how a release gets here.",
         "",
+        "Of vLLM 0.21.0 the package index has a source archive and no wheel: its column is read from that. Of NIXL 1.5.2 it has the front package,",
+        "which prints nothing of these; the builds that it asks for (`nixl-cu12`, `nixl-cu13`) end at 1.5.1, which is the newest column.",
+        "",
         *tables(Facts.load(DOCS / "formats.json")),
     ]
     return "\n".join(lines)
+
+
+def known_texts() -> str:
+    """What vLLM says at INFO in the files that print its signals, for the parser."""
+    return wordings(Facts.load(DOCS / "formats.json").releases["vllm"].values())
 
 
 def schema() -> str:
@@ -147,6 +156,7 @@ PAGES = {
     "alerts.md": alerts_page,
     "compatibility.md": compatibility_page,
     "analyze.schema.json": schema,
+    "../parsers/vllm/wordings.json": known_texts,
 }
 
 if __name__ == "__main__":

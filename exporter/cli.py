@@ -313,6 +313,15 @@ def export_dashboards(folder: Path) -> None:
     _write_files(folder, dashboard_files())
 
 
+@export.command("manifests")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+def export_manifests(folder: Path) -> None:
+    """Write kustomize overlays, the Helm chart and the compose file to DIR/deploy, rules and dashboards for them beside it."""
+    from exporter.shipped import manifest_files
+
+    _write_files(folder, manifest_files())
+
+
 def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
     try:
         for name, text in files:

@@ -8,7 +8,7 @@ from exporter.clock import EventClock
 from exporter.counters import Counters, Digest, Sample
 from exporter.evidence.engine_side import EngineWitnesses
 from exporter.faults import Faults
-from exporter.format_drift import Seen
+from exporter.format_drift import Seen, hearing
 from exporter.gateway import GATEWAYS, Gateway, series_of
 from exporter.history import Portrait
 from exporter.interval import IntervalGauges, drafts
@@ -86,7 +86,7 @@ class Engine(PairHandlers, SglangHandlers):
         self._spec_counters = [family(f"spec_{name}_total") for name in ("accepted_tokens", "draft_tokens", "drafts")]
         self._transfer_counters = [family(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds")]
         self._response_counter = family("http_responses_total")
-        self._handlers = self.life.history.noting(self._make_handlers())
+        self._handlers = hearing(lambda: self.life.drift, self.life.history.noting(self._make_handlers()))
 
     def _forget(self) -> None:
         """Another process takes the place of the one before: only counters go on."""
@@ -440,12 +440,14 @@ class Engine(PairHandlers, SglangHandlers):
             runtime=self._runtime,
             version=self.settings.version,
             started=self.life.started is not None,
+            observed=self.life.ready_observed,
             core=self.life.core_started,
             role=self.settings.role(self.pair.role),
             connector=self.settings.connector,
             method=self.settings.method,
             answers=self._answered_since_ready,
             served=log_now - ready if log_now is not None and ready is not None else 0.0,
+            heard=self.life.drift.heard,
         )
 
     def _engine_samples(self, clock: EventClock, now: float | None, log_now: float | None) -> Iterator[Sample]:

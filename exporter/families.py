@@ -277,7 +277,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "log_lines_total": _counter("level", "Lines read, by level of their header; of records glued into one line each counts."),
     "unrecognised_lines_total": _counter(
-        "level", "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown."
+        "level",
+        "Warnings and errors that no rule knew; SGLang prints no level, so of it lines that begin like a failure, as unknown. At INFO what a source file "
+        "of vLLM's that prints signals says and has not said in any known release: one of them may have new words.",
     ),
     "format_drift": _gauge(
         "signal",

@@ -1,11 +1,13 @@
 """Signals that a known version should print and that stay away though others tell that they were due, or whose lines no rule reads."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from exporter.counters import Sample
 from exporter.known_bad import Version
+from parsers import events
 from parsers.events import Unread
 from parsers.header import Head
 
@@ -17,6 +19,10 @@ _FORGOTTEN_SECONDS = 86400.0
 _SERVED_SECONDS = 60.0
 """How long an engine must have served before a periodic line is missed: it prints one in ten seconds."""
 _ENOUGH_ANSWERS = 20
+_ALWAYS_ENDED = ("load_weights", "jit_warmup", "graph_capture")
+_ANSWERS, _WORD_OF_READY, _WORD_OF_DEATH = "answers", "word of ready", "word of death"
+CACHED, RATE = "lines without cached tokens", "lines without a rate"
+_POOLS, _POOL_BYTES, _SESSION, _BAR = "pools", "pool bytes", "DeepGEMM session", "DeepGEMM bar"
 _ALWAYS_DRAFT = frozenset({"dspark", "mtp", "eagle", "eagle3", "medusa", "draft_model", "dflash"})
 """Methods that draft in each step; others, as n-gram, may never find a draft."""
 
@@ -28,6 +34,8 @@ class Seen:
     runtime: str
     version: Version | None
     started: bool
+    observed: bool
+    """Whether the engine's own line told that it is ready, though it may have ended since."""
     core: bool
     """Whether the line was seen with which vLLM's engine core starts, and its configuration in it."""
     role: str
@@ -37,6 +45,8 @@ class Seen:
     """Requests that were answered since it was ready."""
     served: float
     """Seconds since it was ready, by the log's clock."""
+    heard: Mapping[str, float]
+    """Companions of signals, as `FormatDrift` counts them."""
     families: dict[str, float] = field(default_factory=dict)
 
     def take(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -61,19 +71,19 @@ class Seen:
         return self.families.get(name, 0.0)
 
     @property
-    def observed(self) -> bool:
-        """Whether the engine's own line told that it is ready."""
-        return self.value("engine_ready_observed") == 1
-
-    @property
     def pulls(self) -> bool:
         """Whether it is an engine that reads KV through NIXL."""
         return self.connector == "nixl" and self.role != "prefill"
 
     @property
     def ready(self) -> bool:
-        """Whether the engine was seen from its start to its own ready line."""
-        return self.started and self.observed
+        """Whether the engine was seen from its start to its own ready line, or to the end of its core's initialisation where a server tells nothing."""
+        return self.started and (self.observed or _ended("init_engine") in self.heard)
+
+    @property
+    def unended(self) -> bool:
+        """Whether a phase began that all releases end with a line, and none of its ends was told."""
+        return any(self.heard.get(_began(phase)) and not self.heard.get(_ended(phase)) for phase in _ALWAYS_ENDED)
 
     @property
     def works(self) -> bool:
@@ -96,6 +106,14 @@ def _never(seen: Seen) -> bool:
     return False
 
 
+def _began(phase: str) -> str:
+    return f"{phase} begins"
+
+
+def _ended(phase: str) -> str:
+    return f"{phase} ends"
+
+
 _HITS, _NO_STATS, _NO_INFO = "external hits", "no stats", "no info"
 _BY_LABEL = {
     ("prefix_cache_hit_ratio", "external"): _HITS,
@@ -106,7 +124,7 @@ _BY_LABEL = {
 _PHASES, _SIZE, _CONCURRENCY, _BYTES = "phases", "kv_cache_size_tokens", "kv_cache_max_concurrency", "kv_cache_size_bytes"
 _USAGE = "kv_cache_usage_ratio"
 _STATS, _SPEC, _TRANSFERS = "stats_timestamp_seconds", "spec_acceptance_length", "kv_transfer_duration_seconds"
-_RANKS = "kv_compatible_ranks"
+_RANKS, _RATE = "kv_compatible_ranks", "spec_acceptance_ratio"
 
 
 EXPECTED = (
@@ -162,40 +180,84 @@ EXPECTED = (
     Expectation("sglang", "version", lambda seen: seen.observed and seen.has(_BYTES) and not seen.started, lambda seen: seen.started),
     Expectation(
         "sglang", "ready",
-        lambda seen: seen.started and seen.has(_STATS) and seen.answers >= _ENOUGH_ANSWERS and not seen.observed,
+        lambda seen: seen.started and not seen.observed and (_WORD_OF_READY in seen.heard or (seen.has(_STATS) and seen.heard.get(_ANSWERS, 0.0) >= _ENOUGH_ANSWERS)),
         lambda seen: seen.observed,
     ),
     Expectation(
         "sglang", "startup_phases",
-        lambda seen: seen.ready and seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights"),
+        lambda seen: ((seen.observed or seen.has(_CONCURRENCY) or seen.has(_STATS)) and seen.unended)
+        or (seen.ready and seen.has(_BYTES) and not seen.has("phase load_weights", "phase distributed_init", "memory weights")),
         _never,
     ),
-    Expectation("sglang", "kv_size", lambda seen: seen.ready and seen.has(_CONCURRENCY) and not seen.has(_BYTES), _never),
+    Expectation(
+        "sglang", "kv_size",
+        lambda seen: seen.ready and ((seen.has(_CONCURRENCY) and not seen.has(_BYTES)) or (_POOL_BYTES in seen.heard and _POOLS not in seen.heard)),
+        _never,
+    ),
     Expectation("sglang", "ceilings", lambda seen: seen.ready and seen.has(_BYTES) and not seen.has(_CONCURRENCY), lambda seen: seen.has(_CONCURRENCY)),
     Expectation(
         "sglang", "batches",
         lambda seen: (seen.works and seen.answers >= _ENOUGH_ANSWERS and not seen.has(_STATS))
-        or (seen.has(_USAGE) and not seen.has("requests_running")),
+        or (seen.has(_USAGE) and not seen.has("requests_running"))
+        or CACHED in seen.heard or (RATE in seen.heard and not seen.has("generation_tokens_per_second")),
         lambda seen: seen.has(_STATS),
     ),
-    Expectation("sglang", "deepgemm", _never, _never),
+    Expectation("sglang", "pd_failures", _never, _never),
+    Expectation(
+        "sglang", "spec_decode",
+        lambda seen: bool(seen.method) and seen.has("generation_tokens_per_second") and not seen.has(_SPEC, *[_RATE] * (seen.method == "dspark")),
+        lambda seen: seen.has(_SPEC),
+    ),
+    Expectation("sglang", "deepgemm", lambda seen: seen.started and _BAR in seen.heard and _SESSION not in seen.heard, _never),
     Expectation("sglang", "watchdog", _never, _never),
-    Expectation("sglang", "engine_death", _never, _never),
+    Expectation("sglang", "engine_death", lambda seen: _WORD_OF_DEATH in seen.heard and "engine_dead" not in seen.heard, _never),
     Expectation("sglang", "kv_exhausted", _never, _never),
 )  # fmt: skip
 
 
-class FormatDrift:
-    """Lines of one engine process that look like a signal's and could not be read."""
+_DYING = frozenset({"scheduler_exception", "worker_died"})
+"""Failures of a child, behind which the main process says that it ends the engine."""
 
-    STATE = ("unread",)
+_HEARD: dict[type[Any], Callable[[Any], Mapping[str, float]]] = {
+    events.PhaseBegan: lambda event: {_began(event.phase): 1},
+    events.PhaseFinished: lambda event: {_ended(event.phase): 1},
+    events.KvPools: lambda event: {_POOLS: 1},
+    events.KvCacheBytes: lambda event: {_POOL_BYTES: 1},
+    events.CompileSession: lambda event: {_SESSION: 1} if event.backend == "deepgemm" else {},
+    events.CompileTook: lambda event: {_BAR: 1} if event.backend == "deepgemm" else {},
+    events.EngineFailure: lambda event: {event.kind: 1},
+    events.EngineReady: lambda event: {"ready": 1},
+    events.HttpResponses: lambda event: {_ANSWERS: event.generated} if event.generated else {},
+}
+"""What events say that imply others."""
+
+
+class FormatDrift:
+    """Lines of one engine process that look like a signal's and could not be read, and the companions of signals."""
+
+    STATE = ("unread", "heard")
 
     def __init__(self) -> None:
         self.unread: dict[str, deque[float]] = {}
         """By signal, the times of the last few."""
+        self.heard: Counter[str] = Counter()
+
+    def hear(self, event: events.Event) -> None:
+        """What may imply another line."""
+        self.heard.update(_HEARD[type(event)](event))
+
+    def lacks(self, what: str) -> None:
+        """A whole line came without a field that all releases print."""
+        self.heard[what] += 1
 
     def note(self, event: Unread, head: Head) -> None:
-        """Such a line."""
+        """Such a line. One without a signal is what was due next of the main process, if anything was."""
+        if not event.signal:
+            if self.heard.keys() & _DYING and "engine_dead" not in self.heard:
+                self.heard[_WORD_OF_DEATH] += 1
+            elif _ANSWERS in self.heard and "ready" not in self.heard:
+                self.heard[_WORD_OF_READY] += 1
+            return
         self.unread.setdefault(event.signal, deque(maxlen=_SURE)).append(head.time or 0.0)
 
     def samples(self, seen: Seen, log_now: float | None) -> Iterator[Sample]:
@@ -215,3 +277,18 @@ class FormatDrift:
             if len(times) < _SURE or times[-1] - times[0] > _WINDOW_SECONDS:
                 return False
         return log_now is None or log_now - times[-1] <= _FORGOTTEN_SECONDS
+
+
+def hearing(
+    drift: Callable[[], FormatDrift], handlers: Mapping[type[object], Callable[..., None]]
+) -> dict[type[object], Callable[..., None]]:
+    """The handlers, of which those of companions let `drift` hear."""
+
+    def listening(handle: Callable[..., None]) -> Callable[..., None]:
+        def hear_and_handle(event: events.Event, head: Head) -> None:
+            drift().hear(event)
+            handle(event, head)
+
+        return hear_and_handle
+
+    return {kind: listening(handle) if kind in _HEARD else handle for kind, handle in handlers.items()}

@@ -7,6 +7,7 @@ from exporter.batches import Probes, decode_samples, first_stage, prefill_sample
 from exporter.capacity import Capacity
 from exporter.counters import Counters, Digest, Folds, RequestSet
 from exporter.evidence.engine_side import EngineWitnesses
+from exporter.format_drift import CACHED, RATE
 from exporter.interval import IntervalGauges
 from exporter.jit import JitLedger
 from exporter.lifecycle import LifeCycle
@@ -110,7 +111,9 @@ class SglangHandlers(ABC):
         dp_rank = head.origin.dp_rank
         self.jit.goes_on(head)
         self.counters.add("prefill_tokens_total", dp_rank, "computed", by=event.computed or 0.0)
-        self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached)
+        self.counters.add("prefill_tokens_total", dp_rank, "cached", by=event.cached or 0.0)
+        if event.cached is None and event.running is not None:  # told behind it: the line is not torn
+            self.life.drift.lacks(CACHED)
         self.gauges.values(prefill_samples(event, dp_rank), dp_rank, head)
         self.witnesses.tokens_at = self._arrival  # a long prompt is prefilled in many batches, and generates nothing meanwhile
         if event.queues.keys() & {"bootstrap", "inflight"}:
@@ -128,6 +131,8 @@ class SglangHandlers(ABC):
         last = self.gauges.last.get(dp_rank)
         self.gauges.values(decode_samples(event, dp_rank, self.settings.method or "unknown"), dp_rank, head)
         self.settings.pair_seen("decode" if event.pair else "")
+        if event.rate is None and "waiting" in event.queues:
+            self.life.drift.lacks(RATE)
         running = event.running or 0.0
         works = running > 0 and event.rate != 0
         if works:

@@ -1,4 +1,4 @@
-"""What is shipped beside the program: alert rules, runbooks and dashboards. In a checkout it is taken from there, else from the package's own data."""
+"""What is shipped beside the program: alert rules, runbooks, dashboards and manifests. In a checkout it is taken from there, else from the package's own data."""
 
 import re
 from collections.abc import Iterator
@@ -45,3 +45,21 @@ def dashboard_files() -> Iterator[tuple[str, str]]:
     for each in sorted(shipped("dashboards").iterdir(), key=lambda each: each.name):
         if each.name.endswith(".json"):
             yield each.name, each.read_text(encoding="utf-8")
+
+
+def manifest_files() -> Iterator[tuple[str, str]]:
+    """All of deploy/, and beside it the rules and dashboards that it refers to, by their names."""
+    yield from _below(shipped("deploy"), "deploy")
+    for folder, files in (("alerts", alert_files()), ("dashboards", dashboard_files())):
+        yield f"{folder}/kustomization.yaml", (shipped(folder) / "kustomization.yaml").read_text(encoding="utf-8")
+        for name, text in files:
+            yield f"{folder}/{name}", text
+
+
+def _below(folder: Traversable, name: str) -> Iterator[tuple[str, str]]:
+    """The chart's links are read as the files that they lead to."""
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.is_file():
+            yield f"{name}/{each.name}", each.read_text(encoding="utf-8")
+        elif each.name != "__pycache__":  # what is deployed has scripts, and pip compiles them
+            yield from _below(each, f"{name}/{each.name}")

@@ -149,7 +149,7 @@ class PrefillBatch(NamedTuple):
 
     requests: float | None
     computed: float | None
-    cached: float
+    cached: float | None
     running: float | None
     queues: dict[str, float]
     usage: dict[str, float]
@@ -465,7 +465,7 @@ class HttpResponses(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A line begins as those of a signal do, and no rule reads it."""
+    """A line begins as those of a signal do, and no rule reads it. Without a signal: a word of a main process that only what went before can explain."""
 
     signal: str
 

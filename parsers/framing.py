@@ -13,7 +13,7 @@ PARTIAL_LIMIT = 256 * 1024
 
 _TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 # 2026-07-14T03:12:07.123456789Z stdout F message. P is a part of a longer line.
-_CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?", re.ASCII)
+_CRI = re.compile(rf"{_TIME} (stdout|stderr) ([FP])(?::\S*)? ?(.*)", re.ASCII | re.DOTALL)
 # kubectl logs --timestamps, docker logs -t: 2026-07-14T03:12:07.123456789Z message. Before SGLang's router it is its own.
 _TIMESTAMPS = re.compile(rf"{_TIME} (?! {{0,3}}[A-Z]{{4,5}} (?:http_request\{{|sglang_router_rs\b|smg::))", re.ASCII)
 # journalctl, syslog: Jul 14 03:12:07 host vllm[123]: message
@@ -34,7 +34,7 @@ _DOCKER = '{"log":"'
 _DOCKER_SPACED = '{"log": "'  # a collector wrote the object again
 _DOCKER_STREAM = '\\n","stream":"std'
 _DOCKER_STREAMS = ('out","time":"', 'err","time":"')
-_DIGITS = frozenset("0123456789")
+_DIGITS, _UPPER, _LOWER = frozenset("0123456789"), frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), frozenset("abcdefghijklmnopqrstuvwxyz")
 _LONGEST_TIME = 40
 PARTIAL_SECONDS = 10.0
 """After which a part is none of the next line: its writer died."""
@@ -78,20 +78,25 @@ class Framing:
 
     def unwrap(self, line: str) -> Framed | None:
         """The line inside, or None when there is no wrapping around it."""
-        first = line[:1]
-        if first == "{":
+        first = line[:1]  # tells which shapes there can be: most lines that have none are asked for none
+        if first in _DIGITS:
+            if found := _CRI.match(line):
+                time, stream, tag, text = found.groups()
+                return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
+            if found := _TIMESTAMPS.match(line):
+                return line[found.end() :], found[1], ""
+        elif first == "{":
             return self._docker(line)
-        if first in _DIGITS and (found := _CRI.match(line)):
-            time, stream, tag = found.groups()
-            text = line[found.end() :]
-            return (text if tag == "F" and not self.parts else self._joined(stream, text, time, last=tag == "F")), time, ""
-        if line.startswith("(pid=") and (found := _NAMELESS.match(line)):
-            return line[found.end() :], None, ""
-        if found := _TIMESTAMPS.match(line):
-            return line[found.end() :], found[1], ""
+        elif first == "(":
+            found = _NAMELESS.match(line) if line.startswith("(pid=") else None
+            return (line[found.end() :], None, "") if found else None
         found = _COMPOSE.match(line) if " | " in line else None
-        found = found or _KUBECTL.match(line) or _SYSLOG.match(line)
-        framed = (line[found.end() :], None, found[1]) if found else self._stern(line)
+        if not found and (first == "[" or first in _UPPER):
+            found = _KUBECTL.match(line) if first == "[" else _SYSLOG.match(line)
+        if found:
+            framed: Framed | None = (line[found.end() :], None, found[1])
+        else:
+            framed = self._stern(line) if first in _LOWER or first in _DIGITS else None
         self.prefixed += framed is not None
         return framed
 

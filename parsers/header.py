@@ -16,7 +16,8 @@ ALARMING = frozenset({"WARNING", "ERROR", "CRITICAL"})
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # The escape byte spelt out (^[) or lost in a paste.
-_BROKEN_COLOUR = re.compile(r"(?:\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
+_CODE = r"\[\d{1,3}(?:;\d{1,3}){0,4}m"
+_LOST_ESCAPE, _SPELT_ESCAPE = re.compile(_CODE), re.compile(rf"(?:\^\[)?{_CODE}")
 
 # (Worker_TP0 pid=4), Ray's (RayWorkerWrapper pid=4, ip=10.0.0.2) and (ServeReplica:app:LLMServer pid=4)
 _PREFIXES = r"(?:\(([A-Za-z_][\w:./-]{0,127}+)((?: rank=\d{1,9}+)?(?: pid=\d{1,9}+)?(?:, ip=[\w.:]{1,63}+)?)\) )"
@@ -25,6 +26,8 @@ _VLLM = r" ++(\d\d-\d\d \d\d:\d\d:\d\d) \[?+([\w./-]++:\d++)\] "
 
 HEADER = re.compile(rf"{_PREFIXES}*+{_LEVEL}(?:: ++|{_VLLM})", re.ASCII)
 """Groups: process, its identity, level, time, source line. uvicorn's header (`INFO:     `) has neither of the last two."""
+HEADER_FIRST = frozenset("(DIWEC")
+"""What HEADER can begin with."""
 
 _SGLANG = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 SGLANG_HEADER = re.compile(
@@ -75,7 +78,8 @@ _NATIVE = (
     ),
     re.compile(r"\[rank\d++\]:\[(?P<glog>[DIWEFC])(?P<time>) (?P<where>[\w./-]++:\d++)\] "),  # torch to 2.3
 )  # fmt: skip
-_NATIVE_FIRST = frozenset("0123456789[VDIWEFC")
+# By the first character: those of brackets, of absl alone, and of digits.
+_NATIVE_BY_FIRST = {"[": _NATIVE[4:]} | dict.fromkeys("VDIWEFC", _NATIVE[6:7]) | dict.fromkeys("0123456789", _NATIVE[:4])
 _UCX_LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "DIAG": "INFO", "TRACE": "DEBUG"}
 _GLOG_LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL"}
 
@@ -161,7 +165,10 @@ def strip_colour(text: str) -> str:
 
 def strip_broken_colour(line: str) -> str:
     """A line without colour codes that lost their escape byte."""
-    return _BROKEN_COLOUR.sub("", line) if "[" in line else line
+    if "[" not in line:
+        return line
+    # A search for a bracket is ten times as fast as one for what may stand before it.
+    return (_SPELT_ESCAPE if "^[" in line else _LOST_ESCAPE).sub("", line)
 
 
 def late_header(line: str) -> str:
@@ -181,7 +188,7 @@ def begins_record(line: str, start: int) -> bool:
 
 def native_head(text: str, start: int) -> NativeHead | None:
     """The header of TileLang, FlashInfer, NIXL, UCX, absl or torch at `start`."""
-    for shape in _NATIVE if text[start : start + 1] in _NATIVE_FIRST else ():
+    for shape in _NATIVE_BY_FIRST.get(text[start : start + 1], ()):
         if found := shape.match(text, start):
             told = found.groupdict("")
             glog, level = told.pop("glog", ""), told.pop("level", "")
@@ -251,9 +258,16 @@ class LogClock:
 
 
 def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
-    if not (0 < day <= monthrange(year, month)[1] and hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004 - a clock's
+    if not (hour < 24 and minute < 60 and second < 61):  # noqa: PLR2004 - a clock's
         raise ValueError
-    return float(timegm((year, month, day, hour, minute, second)))
+    return float(_midnight(year, month, day) + 3600 * hour + 60 * minute + second)
+
+
+@lru_cache(256)  # a log's lines are of a few days
+def _midnight(year: int, month: int, day: int) -> int:
+    if not 0 < day <= monthrange(year, month)[1]:
+        raise ValueError
+    return timegm((year, month, day, 0, 0, 0))
 
 
 def _zone_seconds(text: str | None) -> float:

@@ -21,6 +21,7 @@ _OF_THE_SERVER = re.compile(
     re.ASCII,
 )
 _MILLISECONDS_FROM = 1e11
+_decode = json.JSONDecoder().decode
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 _ZAP_VERBOSE = "LEVEL(-"  # Level(-4): zap's name for klog's --v=4
 
@@ -43,7 +44,7 @@ class JsonRecord(NamedTuple):
 def json_record(line: str) -> JsonRecord | None:
     """The record in a line that begins with `{`, or None when it is no log record."""
     try:
-        entry = json.loads(line)
+        entry = _decode(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict):
@@ -67,13 +68,14 @@ def json_record(line: str) -> JsonRecord | None:
 
 def _time(entry: Mapping[str, object]) -> str:
     """The time as text; a number counts seconds, or milliseconds, since the epoch."""
-    seconds = next((value for name in _TIME if isinstance(value := entry.get(name), int | float)), None)
-    if seconds is None:
-        return _text(entry, _TIME)
-    if seconds > _MILLISECONDS_FROM:
-        seconds /= 1000
-    return f"{seconds:.6f}"
+    for name in _TIME:
+        if isinstance(seconds := entry.get(name), (int, float)):
+            return f"{seconds / 1000 if seconds > _MILLISECONDS_FROM else seconds:.6f}"
+    return _text(entry, _TIME)
 
 
 def _text(entry: Mapping[str, object], names: tuple[str, ...]) -> str:
-    return next((value for name in names if isinstance(value := entry.get(name), str)), "")
+    for name in names:
+        if isinstance(value := entry.get(name), str):
+            return value
+    return ""

@@ -154,15 +154,15 @@ class Log:
         """The events of lines, and how many of them were wrapped."""
         found: list[Found] = []
         runs: defaultdict[str, Run] = defaultdict(self._new_run)
-        bare, unwrap, unwrapped, own = self._bare, self._framing.unwrap, 0, runs[""]
+        bare, unwrap, unwrapped, own = self._bare, self._framing.unwrap, len(lines), runs[""]
         for line in lines:
             framed = unwrap(line)
             if framed is None:
                 found += self._read_runs(runs)
                 found += self._read_lines("", [line], None, returns="\r" in line)
                 own = runs[""]
+                unwrapped -= 1
                 continue
-            unwrapped += 1
             text, time, container = framed
             if text is None:
                 continue

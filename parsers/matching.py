@@ -21,7 +21,7 @@ from parsers.events import (
 )
 from parsers.framing import repetitions
 from parsers.header import LEVELS, UNKNOWN_LEVEL, Head, Origin, begins_record
-from parsers.rules import KEY_LENGTH, Dispatch, Rule
+from parsers.rules import KEY_LENGTH, VARIABLE_STARTS, Dispatch, Rule
 
 _LONGEST_CLIENT = 64
 _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
@@ -66,10 +66,14 @@ class Matcher:
 
     def _match(self, rules: Dispatch, line: str, start: int, head: Head) -> Event | None:
         """Try the rules that can stand at `start`. None when no rule knew the line."""
-        candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
-        if not candidates and line.startswith("[", start) and (tags := _TAGS.match(line, start)):
-            start = tags.end()
-            candidates = rules.table.get(line[start : start + KEY_LENGTH]) or rules.numbered(line, start)
+        candidates = rules.table.get(line[start : start + KEY_LENGTH])
+        if not candidates:
+            if line[start : start + 1] not in VARIABLE_STARTS:
+                return None
+            if line[start] == "[" and (tags := _TAGS.match(line, start)):
+                start = tags.end()
+                candidates = rules.table.get(line[start : start + KEY_LENGTH])
+            candidates = candidates or rules.numbered(line, start)
         return self._first(candidates, line, start, head, whole=rules.whole)
 
     def _first(self, candidates: tuple[Rule, ...], line: str, start: int, head: Head, *, whole: bool = False) -> Event | None:

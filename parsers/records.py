@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
-from parsers.events import QUOTED, Event
+from parsers.events import QUOTED, Event, KvTransferFailure
 from parsers.header import ALARMING, Head, Record, place
 from parsers.libraries import PROCESS_LIMIT, TRACEBACK, LibraryLines
 from parsers.likeness import VLLM, alike
 from parsers.rules import Dispatch, Rule, Scope, dispatch
+
+_OWN_ERROR = "RuntimeError: "
+"""How vLLM's connector raises what it has found out itself; libraries have exceptions of their own."""
 
 
 class RecordLines(LibraryLines):
@@ -52,8 +55,7 @@ class RecordLines(LibraryLines):
     def _unknown_record(self, line: str, start: int, head: Head) -> None:
         """One at INFO. Further lines mean something only where the first is the engine's: known, or empty as above its logo."""
         self._explained = not line[start:].strip()
-        if unread := alike(VLLM, line, start):
-            self._emit(unread, head)
+        self._is_strange(line, start, head)
 
     def _further_line(self, line: str, start: int, head: Head) -> None:
         """A line that surely is no first one of a record."""
@@ -61,8 +63,10 @@ class RecordLines(LibraryLines):
             return
         if head.level in ALARMING:
             self._goes_on(line, start, head)
-        elif self._explained:
-            self._match(dispatch(Scope.CONTINUATION), line, start, head)
+        elif self._explained and self._match(dispatch(Scope.CONTINUATION), line, start, head) is None:
+            unread = alike(VLLM, line, start)
+            if unread and unread.signal == "version":  # the logo's; no other signal is a further line
+                self._emit(unread, head)
 
     def _alarming_record(self, line: str, start: int, head: Head, event: Event | None) -> None:
         """A warning or an error: its further lines may hold the exception that caused it."""
@@ -90,7 +94,10 @@ class RecordLines(LibraryLines):
         if record.quotes_users:
             return True
         if record.raised:
-            self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            event = self._match(self._exceptions, line, start, replace(head, parent=record.event))
+            # Why a transfer failed is told here alone, and in a handshake's own words there is nothing of a user.
+            if event is None and type(record.event) is KvTransferFailure and line.startswith(_OWN_ERROR, start):
+                self._count_unknown(head.level)
         elif line.startswith(TRACEBACK, start):
             record.raised = True
         return True

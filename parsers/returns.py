@@ -34,6 +34,10 @@ class CarriageReturns:
             line = line[:-1]
         return _told([part for part in line.split("\r") if part]), line.endswith("\r")
 
+    def only_ends(self, line: str) -> bool:
+        """Whether all that a carriage return does in this line is to end it, as a terminal does."""
+        return self._signs >= _TERMINAL_SIGNS and not self.open and line.find("\r") == len(line) - 1 > 0
+
     def plain_line(self) -> None:
         """A line without any carriage return: this is no terminal."""
         self._signs = 0

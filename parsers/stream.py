@@ -13,6 +13,7 @@ from parsers.header import (
     BRACKETED_TIME,
     BRACKETS,
     HEADER,
+    HEADER_FIRST,
     NOBODY,
     PROCESS_PREFIX,
     SGLANG_HEADER,
@@ -27,7 +28,6 @@ from parsers.header import (
 )
 from parsers.jsonlog import json_record
 from parsers.libraries import PROCESS_LIMIT
-from parsers.likeness import VLLM, alike
 from parsers.lines import LINE_LIMIT
 from parsers.matching import Found
 from parsers.records import RecordLines
@@ -63,6 +63,7 @@ class LogStream(RecordLines):
         "_explained",
         "_quotes",
         "_value",
+        "_failed",
     )
 
     def __init__(self, framing: Framing, year: int, month: int = 12) -> None:
@@ -120,11 +121,15 @@ class LogStream(RecordLines):
 
     def _returned_lines(self, lines: Iterable[str]) -> Iterator[str]:
         """The lines without carriage returns, for the fast path; the others are read on the way."""
+        returns = self._returns
         for line in lines:
-            if "\r" in line or self._returns.open:
-                self._physical_line(line)
+            if "\r" in line or returns.open:
+                if not self._quotes and returns.only_ends(line):
+                    yield line[:-1]
+                else:
+                    self._physical_line(line)
             else:
-                self._returns.plain_line()
+                returns.plain_line()
                 if self._quotes:
                     self._line(line)
                 else:
@@ -154,8 +159,9 @@ class LogStream(RecordLines):
             start = len(text) + 2
             head = heads.get(text)
             if head is None or not bracket:
-                found = header(line) or (SGLANG_HEADER.match(line) if text[:1] == "[" else None)
-                if found is None or found.end() != start or start > _LONGEST_HEADER:
+                match = SGLANG_HEADER.match if text[:1] == "[" else header
+                found = match(line) if bracket and start <= _LONGEST_HEADER else None
+                if found is None or found.end() != start:
                     levels["INFO"] += calm
                     calm = 0
                     self._line(line)
@@ -181,9 +187,7 @@ class LogStream(RecordLines):
         """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
-        if unread := alike(VLLM, line, start):
-            self._emit(unread, head)
-        else:
+        if not self._is_strange(line, start, head):
             self._heads[line[start : start + _BEGINNING]] = None
 
     def _go_on(self, lines: Iterator[str]) -> tuple[str, ...]:
@@ -276,7 +280,7 @@ class LogStream(RecordLines):
 
     def _header(self, line: str) -> re.Match[str] | None:
         """VLLM's or uvicorn's header, but in what a user of SGLang's wrote."""
-        return None if self._quotes else HEADER.match(line)
+        return HEADER.match(line) if line[:1] in HEADER_FIRST and not self._quotes else None
 
     def _head(self, process: str | None, identity: str | None, level: str, stamp: str = "", where: str = "") -> Head:
         clock = self.clock
@@ -369,9 +373,10 @@ class LogStream(RecordLines):
 
     def _foreign(self, line: str) -> None:
         """Behind the process prefix, if any: another library's header and message, or a line without any header."""
-        prefix = PROCESS_PREFIX.match(line)
-        process, identity = prefix.groups() if prefix else ("", "")
-        start = prefix.end() if prefix else 0
+        process, identity, start = "", "", 0
+        if line[:1] == "(" and (prefix := PROCESS_PREFIX.match(line)):
+            process, identity = prefix.groups()
+            start = prefix.end()
         native = native_head(line, start)
         if native is None:
             if line.startswith("2", start) and self._gateway_line(line, start):

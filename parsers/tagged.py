@@ -21,9 +21,8 @@ from parsers.events import (
     StateCacheSlots,
 )
 from parsers.header import ALARMING, HEADER, NOBODY, SGLANG_HEADER, UNKNOWN_LEVEL, Head, LogClock, Origin
-from parsers.likeness import SGLANG, alike
-from parsers.matching import Matcher
 from parsers.rules import KEY_LENGTH, Scope, dispatch
+from parsers.unknown import UnknownLines
 
 _SERVER_KEYS = frozenset(("INFO", "WARN", "ERRO", "DEBU", "CRIT"))
 _PROBE = re.compile(r"GET /health(?:_generate)? HTTP/[\d.]+\" 200\b", re.ASCII)
@@ -38,14 +37,9 @@ _SAID_AT_INFO = frozenset(
         *(PrefillBatch, DecodeBatch, KvRequestMoved),
     )
 )
-# What a warning or an error begins with, where no level tells.
-_FAILURE = re.compile(
-    r"(?:[\w.'-]{1,32}:? ){0,4}?(?:[\w.]{0,64}(?:[Ee]rror|Exception)|[Ff]ailed|[Ff]ailure|[Ff]atal|[Tt]raceback|[Tt]imed out|crashed)\b",
-    re.ASCII,
-)
 
 
-class TaggedLines(Matcher):
+class TaggedLines(UnknownLines):
     """Reads the records behind SGLang's header."""
 
     def __init__(self, year: int, month: int) -> None:
@@ -107,9 +101,11 @@ class TaggedLines(Matcher):
         if event is not None:
             if type(event) in _SAID_AT_INFO:
                 self.own_levels.add("INFO")
+            else:
+                self._look_for_failure(event)
         elif self.runtime != "sglang":  # the header is any program's that prints a time in brackets
             event = self._match(dispatch(Scope.BARE, whole=True), line, start, head)
-        elif _FAILURE.match(line, start):
-            self.unrecognised[UNKNOWN_LEVEL] = self.unrecognised.get(UNKNOWN_LEVEL, 0) + 1
-        elif unread := alike(SGLANG, line, start):
-            self._emit(unread, head)
+            if event is None and not self.runtime:
+                self._unknown_of_nobody(line, start, head)
+        else:
+            self._unknown_of_sglang(line, start, head)

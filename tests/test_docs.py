@@ -17,7 +17,10 @@ def _generator() -> object:
     return module
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "signals.md", "cli.md", "alerts.md", "analyze.schema.json", "compatibility.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["metrics.md", "signals.md", "cli.md", "alerts.md", "analyze.schema.json", "compatibility.md", "../parsers/vllm/wordings.json"],
+)
 def test_reference_is_in_step_with_the_code(page: str) -> None:
     """`make docs` would change nothing."""
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == _generator().PAGES[page]()

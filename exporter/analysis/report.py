@@ -41,7 +41,9 @@ class LogFile(_Part):
     pieces: tuple[LogPiece, ...] = Field(description="The files of a rotated log, oldest first; empty where the log is one file.")
     order: str = Field(description="What told the order of the pieces.")
     lines: int
-    unrecognised: dict[str, int] = Field(description="Warnings and errors that no rule knew, by level.")
+    unrecognised: dict[str, int] = Field(
+        description="Warnings and errors that no rule knew, and new texts at INFO of files that print signals, by level."
+    )
     year: int
     year_guessed: bool = Field(description="Whether the year is a guess from the file's last change: most headers print none.")
     zone_known: bool = Field(description="Whether times are real ones; else they are as printed, taken for UTC.")

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from exporter.drift.native_source import literals
 from exporter.drift.native_source import strings as native_strings
-from exporter.drift.python_source import ALARMING, Call, calls
+from exporter.drift.python_source import ALARMING, Call, calls_of
 from exporter.drift.python_source import strings as python_strings
 from exporter.drift.release import BINARY, NATIVE, PYTHON, Release
 from exporter.drift.shapes import compared, plain
@@ -78,10 +78,9 @@ class Comparison:
 def compare(release: Release) -> Comparison:
     """Read the release once and look for every rule's literals."""
     by_file: dict[str, list[str]] = {}
-    printed: list[Call] = []
+    printed = [call for found in calls_of(release).values() for call in found]
     for member in release.members(PYTHON):
         by_file[member.path] = list(python_strings(member.text))
-        printed += calls(member.path, member.text)
     for call in printed:
         by_file[call.path].append(plain(call.shape))
     for member in release.members(NATIVE):
@@ -89,7 +88,7 @@ def compare(release: Release) -> Comparison:
     if release.name.startswith(_NATIVE_PACKAGES):
         for member in release.members(BINARY):
             by_file[member.path] = list(native_strings(member.data))
-    rules = [each for each in registry() if each.source and _about(each, release.name)]
+    rules = rules_about(release.name)
     wanted = {compared(text) for rule in rules for text in rule.source}
     # NUL never stands in what is joined, but as the mark of a value.
     texts = {path: "\1".join(strings) for path, strings in by_file.items()}
@@ -129,6 +128,11 @@ def numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version, to compare."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def rules_about(package: str) -> list[Rule]:
+    """The rules that rest on what a distribution prints."""
+    return [each for each in registry() if each.source and _about(each, package)]
 
 
 def _about(rule: Rule, package: str) -> bool:

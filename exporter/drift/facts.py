@@ -9,8 +9,9 @@ from pathlib import Path
 
 from exporter.drift.cells import Printed
 from exporter.drift.native_source import strings as native_strings
-from exporter.drift.python_source import KEYS, calls
-from exporter.drift.release import BINARY, PYTHON, Release
+from exporter.drift.python_source import KEYS, calls_of
+from exporter.drift.release import BINARY, Release
+from exporter.drift.said import SAID, WATCHED, said
 from exporter.drift.shapes import readable, written
 from exporter.drift.signals import BUILT, of_package, package_of
 
@@ -27,7 +28,15 @@ class Facts:
 
     def add(self, release: Release) -> None:
         """Take a release in; what was known of it is replaced."""
-        self.releases[package_of(release.name)][release.version] = set(relevant(release))
+        package = package_of(release.name)
+        found = set(relevant(release))
+        if package in WATCHED:
+            found.update(said(release, self.watched(package)))
+        self.releases[package][release.version] = found
+
+    def watched(self, package: str) -> set[str]:
+        """The source files in which any release so far prints one of our lines at INFO."""
+        return {level.removeprefix(SAID) for printed in self.releases[package].values() for level, _ in printed if level.startswith(SAID)}
 
     def dump(self, path: Path) -> None:
         """Write the data file, in an order that keeps differences small."""
@@ -66,10 +75,10 @@ def relevant(release: Release) -> Iterator[Printed]:
             for text in native_strings(member.data):
                 if any(signal.prints(BUILT, text) for signal in signals):
                     yield BUILT, readable(text)
-    for member in release.members(PYTHON):
-        if _TALK_ABOUT_MODELS.search(member.path):
+    for path, found in calls_of(release).items():
+        if _TALK_ABOUT_MODELS.search(path):
             continue
-        for call in calls(member.path, member.text):
+        for call in found:
             shape = written(call.shape)
             if call.level == KEYS:
                 if _KEYS_OF_INTEREST.match(shape):

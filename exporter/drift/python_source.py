@@ -2,11 +2,13 @@
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from exporter.drift.python_texts import Listed, Texts, Variants, either, ends, few, names_of, pairs, separated
+from exporter.drift.release import PYTHON, Release
 from exporter.drift.shapes import SLOT, Shape, Slot, compared, joined
 
 LEVELS = {
@@ -34,6 +36,37 @@ def calls(path: str, source: str) -> Iterator[Call]:
     """All calls of a module, each way that they can print. Nothing when it does not parse."""
     if (tree := parsed(source)) is not None:
         yield from _Module(path).read(tree)
+
+
+@lru_cache(maxsize=1)
+def calls_of(release: Release) -> dict[str, tuple[Call, ...]]:
+    """The calls of a whole release, by file; several look at those of one release after another."""
+    return {member.path: tuple(calls(member.path, member.text)) for member in release.members(PYTHON)}
+
+
+def unfollowed(path: str, source: str) -> set[str]:
+    """Functions of a module that print a text at INFO which their callers give; "" for one that nothing in the sources tells."""
+    tree = parsed(source)
+    if tree is None:
+        return set()
+    module = _Module(path)
+    deque(module.read(tree), maxlen=0)
+    return module.unfollowed
+
+
+def given(functions: Collection[str], source: str) -> Iterator[Shape]:
+    """The texts that a module gives to functions of these names, and the defaults of those that it defines."""
+    tree = parsed(source)
+    for node in ast.walk(tree) if tree and any(name in source for name in functions) else ():
+        if isinstance(node, ast.Call) and _last_name(node.func) in functions:
+            arguments = [*node.args, *(each.value for each in node.keywords)]
+        elif isinstance(node, ast.FunctionDef) and node.name in functions:
+            arguments = [*node.args.defaults, *(each for each in node.args.kw_defaults if each)]
+        else:
+            continue
+        texts = Texts({})
+        for each in arguments:
+            yield from texts.text(each, []) if texts.is_text(each) else ()
 
 
 def strings(source: str) -> Iterator[str]:
@@ -65,6 +98,8 @@ class _Module:
         self.found: dict[tuple[str, Shape], None] = {}
         self.returned: dict[str, ast.expr] = {}
         """What functions of one return statement give back, by their names."""
+        self.unfollowed: set[str] = set()
+        """The functions in which a text at INFO came that nobody could follow; "" where no caller gives it."""
 
     def read(self, tree: ast.Module) -> Iterator[Call]:
         for node in tree.body:
@@ -86,6 +121,8 @@ class _Scope(Texts):
     def __init__(self, module: _Module, outer: "dict[str, Variants] | None" = None) -> None:
         super().__init__(module.returned, outer)
         self.module = module
+        self.function = ""
+        self.parameters: frozenset[str] = frozenset()
 
     # -- statements
 
@@ -96,7 +133,10 @@ class _Scope(Texts):
     def statement(self, node: ast.stmt) -> None:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                _Scope(self.module, self.names).block(node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body)
+                scope = _Scope(self.module, self.names)
+                if not isinstance(node, ast.ClassDef):
+                    scope.function, scope.parameters = node.name, frozenset(each.arg for each in (*node.args.args, *node.args.kwonlyargs))
+                scope.block(node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body)
             case ast.If():
                 self.expressions(node.test)
                 self.branches(node.body, node.orelse)
@@ -196,6 +236,8 @@ class _Scope(Texts):
         names = [name for each in args[1:] for name in names_of(each)]
         variants = self.text(args[0], names or None) if self.is_text(args[0]) else []
         self.module.add(level, variants)
+        if level == "INFO" and not variants and name != "log":
+            self.module.unfollowed.add(self.function if isinstance(args[0], ast.Name) and args[0].id in self.parameters else "")
         return [args[0]] if variants else []
 
     def grow(self, name: str, method: str, argument: ast.expr) -> None:

@@ -40,6 +40,7 @@ def flashinfer_autotune(found: re.Match[str]) -> CompileBegan | CompileEnded:
         "flashinfer 0.2, done": "Finished loading JIT ops: batch_prefill_with_kv_cache_dtype_q_bf16_dtype_kv_bf16_dtype_o_bf16_dtype_idx_i3"
         "2_head_dim_qk_128_head_dim_vo_128_posenc_0_use_swa_False_use_logits_cap_False_f16qk_False_sm90",
     },
+    until="0.6",
     scope=Scope.BARE,
 )
 def flashinfer_build(found: re.Match[str]) -> CompileBegan | CompileEnded:

@@ -11,7 +11,7 @@ from parsers.units import DECIMAL
     runtime="",
     anchor="Triton autotuning for function ",
     pattern=rf"Triton autotuning for function ([\w.<>]{{1,256}})(?:,$| finished after {DECIMAL}s;[^\n]*)",
-    source=(),  # Triton's own wording
+    source="Triton autotuning for function %s",
     samples={
         "0.26.0": "Triton autotuning for function fused_moe_kernel,",
         "0.32.0": "Triton autotuning for function _stub_fwd_kernel,",
@@ -31,7 +31,7 @@ def triton_autotune(found: re.Match[str]) -> Compiled:
     runtime="",
     anchor="finished after ",
     pattern=rf"finished after {DECIMAL}s,",
-    source=(),
+    source="finished after %.2fs",
     samples={
         "0.26.0": "finished after 1.24s,",
         "0.32.0": "finished after 0.00s,",

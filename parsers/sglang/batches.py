@@ -93,7 +93,7 @@ def prefill_batch(found: re.Match[str]) -> PrefillBatch:
     return PrefillBatch(
         requests,
         _told("#new-token", found[1], fields),
-        fields.get("#cached-token", 0.0),
+        fields.get("#cached-token"),
         fields.get("#running-req"),
         _named(fields, _PREFILL_QUEUES),
         _named(fields, _USAGE),

@@ -28,6 +28,25 @@ def kv_pool_allocated(found: re.Match[str]) -> KvPools:
     return KvPools({_POOLS[found[1] or ""]: float(found[2])}, (float(found[3] or 0) + float(found[4])) * GIB)
 
 
+_SPARSE = ("MiniMax MSA-v1 main NVFP4 KV Cache is allocated. ", "MiniMax MSA-v1 index KV Cache is allocated. ")
+
+
+@rule(
+    runtime="sglang",
+    anchor=_SPARSE,
+    pattern=rf"MiniMax MSA-v1 (main NVFP4|index) KV Cache is allocated\. dtype: [\w.]{{1,64}}, #tokens: (\d{{1,15}}), K size: {DECIMAL} GB, V size: {DECIMAL} GB",
+    source=("MiniMax MSA-v1 main NVFP4", "MiniMax %s index"),
+    samples={
+        "sglang 0.5.23": "MiniMax MSA-v1 main NVFP4 KV Cache is allocated. dtype: torch.uint8, #tokens: 1048576, K size: 34.33 GB, V size: 0.00 GB",
+    },
+    since="0.5.23",
+    scope=_LINE,
+)
+def sparse_pools_allocated(found: re.Match[str]) -> KvPools:
+    """MiniMax M3.1 in NVFP4: keys and values are one slab, and the index of the same tokens takes memory but holds no more of them."""
+    return KvPools({} if found[1] == "index" else {"device": float(found[2])}, (float(found[3]) + float(found[4])) * GIB)
+
+
 @rule(
     runtime="sglang",
     anchor="Post-capture KV sizing: KV cache allocated. ",

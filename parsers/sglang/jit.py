@@ -56,7 +56,7 @@ def deepgemm_warmed(found: re.Match[str]) -> CompileTook:
         "sglang 0.5.23": "Triton kernel '_fwd_kernel_extend' took 6.83 s to compile after serving started. Serving-time compilation can stall the "
         "engine; pre-compile it during engine init.",
     },
-    since="0.5.23",
+    since="0.5.18",
     emits=compile_series("triton", "compile", timed=True),
 )
 def triton_late(found: re.Match[str]) -> CompiledLate:
@@ -116,7 +116,7 @@ def cute_compiled(found: re.Match[str]) -> Compiled:
     pattern=r"fp8_fa_sm120 attention: compiling for (S=\d{1,9} H=\d{1,9}) \(once per shape\)",
     source="fp8_fa_sm120 attention: compiling for S=%d H=%d (once per shape)",
     samples={"sglang 0.5.23": "fp8_fa_sm120 attention: compiling for S=4096 H=24 (once per shape)"},
-    since="0.5.23",
+    since="0.5.21",
     emits=compile_series("cutedsl", "compile"),
 )
 def attention_compiles(found: re.Match[str]) -> CompileSession:

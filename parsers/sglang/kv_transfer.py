@@ -135,7 +135,7 @@ def layout_rejected(_: re.Match[str]) -> KvCompatibility:
     samples={
         "sglang 0.5.23": "prefill bootstrap_thread died on engine_rank=3; requests to this rank will time out in KVPoll.Bootstrapping",
     },
-    since="0.5.23",
+    since="0.5.21",
     scope=Scope.RECORD | Scope.BARE,
     emits=[Series("kv_transfer_failures_total", {"reason": "bootstrap"})],
 )

@@ -58,7 +58,11 @@ def hyper_connections_begin(_: re.Match[str]) -> PhaseBegan:
     runtime="sglang",
     anchor="Capture ",
     pattern=r"Capture (?:([\w -]{1,48}?) )?(?:CUDA|cuda|CPU|cpu|NPU|npu|XPU|xpu|MUSA|musa) graph begin\.",
-    source=("Capture %s CUDA graph begin. ", "Capture cuda graph begin. This can take up to several minutes. avail mem="),
+    source=(
+        "Capture %s CUDA graph begin. ",
+        "Capture piecewise CUDA graph begin. avail mem=",
+        "Capture cuda graph begin. This can take up to several minutes. avail mem=",
+    ),
     samples={
         "sglang 0.4.9": "Capture cuda graph begin. This can take up to several minutes. avail mem=9.80 GB",
         "sglang 0.5.17": "Capture draft verify CUDA graph begin. backend=full, num_tokens_per_req=6, bs=[1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, "

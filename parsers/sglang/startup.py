@@ -117,7 +117,7 @@ def sglang_weights_loaded(found: re.Match[str]) -> PhaseFinished:
         "sglang 0.5.23": "Load weight end. Committed real weights after CUDA graph capture in 10.00 s (capture overlap window 61.20 s, startup overlap "
         "total 84.50 s)",
     },
-    since="0.5.23",
+    since="0.5.18",
 )
 def sglang_weights_committed(found: re.Match[str]) -> PhaseFinished:
     """Graphs were captured while the files were read: what the start then still waited for, on one rank."""
@@ -173,14 +173,18 @@ def draft_length(found: re.Match[str]) -> EngineSettings:
 
 @rule(
     runtime="sglang",
-    anchor="DeepSeek V4 MHC prewarm at load: ",
-    pattern=rf"DeepSeek V4 MHC prewarm at load: compile {DECIMAL}s, rank sync \+{DECIMAL}s",
-    source="DeepSeek V4 MHC prewarm at load: compile %.1fs, rank sync +%.1fs",
+    anchor=("DeepSeek V4 MHC prewarm at load: ", "DeepSeek V4 MHC prenorm prewarm at load: "),
+    pattern=rf"DeepSeek V4 MHC (?:prenorm )?prewarm at load: compile {DECIMAL}s, rank sync \+{DECIMAL}s",
+    source=(
+        "DeepSeek V4 MHC prewarm at load: compile %.1fs, rank sync +%.1fs",
+        "DeepSeek V4 MHC prenorm prewarm at load: compile %.1fs, rank sync +%.1fs",
+    ),
     samples={
+        "sglang 0.5.15": "DeepSeek V4 MHC prenorm prewarm at load: compile 41.3s, rank sync +1.8s",
         "sglang 0.5.17": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
         "sglang 0.5.23": "DeepSeek V4 MHC prewarm at load: compile 41.3s, rank sync +1.8s",
     },
-    since="0.5.17",
+    since="0.5.15",
 )
 def hyper_connections_compiled(found: re.Match[str]) -> PhaseFinished:
     """TileLang's kernels of the hyper-connections; what a rank then waits for is another rank's compile."""
@@ -237,7 +241,11 @@ def fired_up(_: re.Match[str]) -> EngineReady:
     runtime="sglang",
     anchor=("Disaggregation warmup failed ", "Prefill disaggregation mode warm Up Failed, "),
     pattern=r"(?:Disaggregation warmup failed \(mode=\w{1,32}\), status codes?|Prefill disaggregation mode warm Up Failed, status code): ",
-    source=("Disaggregation warmup failed (mode=%s), status codes: %s", "Prefill disaggregation mode warm Up Failed, status code: "),
+    source=(
+        "Disaggregation warmup failed (mode=%s), status codes: %s",
+        "Disaggregation warmup failed (mode=%s), status code: %s",
+        "Prefill disaggregation mode warm Up Failed, status code: ",
+    ),
     samples={
         "sglang 0.5.3": "Prefill disaggregation mode warm Up Failed, status code: 500",
         "sglang 0.5.17": "Disaggregation warmup failed (mode=decode), status codes: [500]",

@@ -254,6 +254,7 @@ def connector_statistics_missing(_: re.Match[str]) -> Hazard:
         "num_speculative_tokens=5 or larger (e.g. 7). [type=value_error, input_value=ArgsKwargs((), {'method': 'dspark'}), input_type=ArgsKwargs]",
     },
     since="0.26",
+    until="0.27",
     scope=Scope.EXCEPTION,
     emits=_hazard("draft_length_mismatch"),
 )

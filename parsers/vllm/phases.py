@@ -78,18 +78,23 @@ def kv_profiled(found: re.Match[str]) -> PhaseFinished:
 
 
 @rule(
-    anchor="torch.compile t",
-    pattern=rf"torch\.compile (?:took|takes) \**{DECIMAL} s\**",
-    source=("torch.compile took %.2f s in total", "torch.compile takes %.2f s in total"),
+    anchor=("torch.compile t", "torch.compile and initial "),
+    pattern=rf"torch\.compile (?:took|takes|and initial profiling/warmup run together took) \**{DECIMAL} s\**",
+    source=(
+        "torch.compile took %.2f s in total",
+        "torch.compile takes %.2f s in total",
+        "torch.compile and initial profiling/warmup run together took %.2f s in total",
+    ),
     samples={
         "0.10.2": "torch.compile takes 52.44 s in total",
+        "0.18.0": "torch.compile and initial profiling/warmup run together took 61.20 s in total",
         "0.26.0": "torch.compile took 52.44 s in total",
         "0.33.0": "torch.compile took 52.44 s in total",
     },
     since="0.6",
 )
 def torch_compile_total(found: re.Match[str]) -> PhaseFinished:
-    """Bytecode and graphs together."""
+    """Bytecode and graphs together; from 0.18 on, where nothing is compiled ahead of time, with the profiling run that compiles them."""
     return PhaseFinished("torch_compile", float(found[1]))
 
 

@@ -66,12 +66,17 @@ def answer_unreadable(_: re.Match[str]) -> Nothing:
 @rule(
     anchor="Request ",
     pattern=r"Request \S{1,256} failed (?:\((?:bad request|input error)\)|due to )",
-    source=("Request %s failed (bad request): %s.", "Request %s failed (input error): %s.", "Request %s failed due to %s."),
+    source=(
+        "Request %s failed (bad request).",
+        "Request %s failed (bad request): %s.",
+        "Request %s failed (input error): %s.",
+        "Request %s failed due to %s.",
+    ),
     samples={
         "0.10.2": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de failed (bad request).",
         "0.33.0": "Request chatcmpl-5f1c0a7e2d6b4a8f-8b21c9de failed (input error): This model's maximum context length is 2048 tokens.",
     },
-    since="0.10.2",
+    since="0.8",
 )
 def request_failed(_: re.Match[str]) -> Nothing:
     """One request's end with --enable-log-requests."""

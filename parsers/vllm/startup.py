@@ -32,7 +32,7 @@ def logo_version(found: re.Match[str]) -> EngineStarted:
 @rule(
     anchor=("  █▄█▀ █", "█▄█▀ █"),
     pattern=r" {0,2}█▄█▀ █[ ▀▄█]*model +(\S+)",
-    source="model   %s",
+    source=("model   %s", "model   ${w}%s${r}"),
     samples={
         "0.26.0": "  █▄█▀ █     █     █     █  model   /models/DeepSeek-V4-Flash",
         "0.32.0": "  █▄█▀ █     █     █     █  model   /models/does-not-exist",

@@ -105,7 +105,7 @@ def interval_stats(found: re.Match[str]) -> IntervalStats:
         "0.5": "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, "
         "Pending: 0 reqs, GPU KV cache usage: 0.0%, CPU KV cache usage: 0.0%.",
     },
-    until="0.10",
+    until="0.11",
 )
 def v0_interval_stats(found: re.Match[str]) -> IntervalStats:
     """The V0 engine's line, which it prints while idle, too; pending requests are waiting ones."""
@@ -128,7 +128,7 @@ def v0_interval_stats(found: re.Match[str]) -> IntervalStats:
     source="Prefix cache hit rate: GPU: %.2f%%, CPU: %.2f%%",
     samples={"0.6.3": "Prefix cache hit rate: GPU: 94.35%, CPU: 0.00%"},
     since="0.6",
-    until="0.10",
+    until="0.11",
 )
 def v0_prefix_hits(found: re.Match[str]) -> PrefixHits:
     """The V0 engine's hit rate since its start."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.conftest import tool
-from tests.exporter.conftest import run
+from tests.exporter.conftest import inferlog, run
 
 __all__ = ("DEPLOY", "ROOT", "Podman", "documents", "library", "podman", "rendered", "run")
 
@@ -24,9 +24,18 @@ BASE = "localhost/python:3.13-slim"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `inferlog export manifests` makes of deploy/."""
+    folder = tmp_path_factory.mktemp("exported")
+    done = inferlog("export", "manifests", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder / "deploy"
+
+
 @functools.cache
 def rendered(folder: str) -> str:
-    """What `kubectl apply -k` would apply of a folder below deploy/."""
+    """What `kubectl apply -k` would apply of a folder below deploy/, or of one elsewhere."""
     done = subprocess.run(
         [tool("kustomize", "kustomize of sid; .ci/kustomize DIR unpacks it"), "build", str(DEPLOY / folder)],
         capture_output=True,

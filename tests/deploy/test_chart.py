@@ -1,6 +1,7 @@
 """The Helm chart gives the same objects as kustomize, rendered by Helm's own library."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +22,9 @@ def values(name: str) -> dict[str, Any]:
     return dict(yaml.safe_load(EXAMPLES[name].read_text(encoding="utf-8"))) if name else {}
 
 
-def rendered(**given: Any) -> list[dict[str, Any]]:
+def rendered(folder: Path = CHART, /, **given: Any) -> list[dict[str, Any]]:
     """The objects of the chart with some values."""
-    with helm.Chart.load(str(CHART)) as chart:
+    with helm.Chart.load(str(folder)) as chart:
         made = chart.render(values=given, name="demo")
     return [each for text in made.values() for each in yaml.safe_load_all(text) if each]
 
@@ -53,6 +54,12 @@ def in_order(value: Any) -> Any:
 def test_the_same_objects_as_kustomize(name: str) -> None:
     """Each example values file, and the default."""
     assert compared(rendered(**values(name))) == compared(documents(KUSTOMIZED[name]))
+
+
+@pytest.mark.parametrize("name", sorted(KUSTOMIZED))
+def test_what_is_exported_is_the_same(name: str, exported: Path) -> None:
+    """Without the links."""
+    assert rendered(exported / "chart" / "inferlog", **values(name)) == rendered(**values(name))
 
 
 def test_each_overlay_has_its_values() -> None:

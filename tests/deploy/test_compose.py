@@ -29,13 +29,15 @@ def test_schema() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_is_mounted_is_there() -> None:
+@pytest.mark.parametrize("where", ["checkout", "exported"])
+def test_what_is_mounted_is_there(where: str, exported: Path) -> None:
     """Files of this repository, and volumes that are declared."""
+    folder = {"checkout": FOLDER, "exported": exported / "compose"}[where]
     volumes = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))["volumes"]
     for service in services().values():
         for mount in service["volumes"]:
             source = mount.split(":")[0]
-            assert (FOLDER / source).exists() if source.startswith(".") else source in volumes
+            assert (folder / source).exists() if source.startswith(".") else source in volumes
 
 
 def test_inferlog_takes_its_flags() -> None:

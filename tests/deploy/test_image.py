@@ -75,8 +75,8 @@ class TestImage:
     def test_read_only_and_without_rights(self, podman: Podman) -> None:
         """The commands work, and what is shipped is inside."""
         assert podman("run", *HARDENED, IMAGE, "--version").startswith("inferlog, version")
-        inside = "import exporter.shipped as s; print(len(dict(s.alert_files())))"
-        assert int(podman("run", *HARDENED, "--entrypoint", "python", IMAGE, "-c", inside)) > 50
+        inside = "import exporter.shipped as s; print(len(dict(s.manifest_files())))"
+        assert int(podman("run", *HARDENED, "--entrypoint", "python", IMAGE, "-c", inside)) > 130
         assert podman("run", *HARDENED, "--entrypoint", "id", IMAGE).startswith("uid=10001(inferlog) gid=10001(inferlog)")
 
     def test_health_check(self, podman: Podman) -> None:

@@ -13,7 +13,7 @@ from alerts.generate import files
 from exporter.config import load
 from tests.conftest import parsed_arguments
 
-from .conftest import DEPLOY, ROOT, documents, library
+from .conftest import DEPLOY, ROOT, documents, library, rendered
 
 FOLDERS = sorted(
     str(path.parent.relative_to(DEPLOY))
@@ -27,6 +27,12 @@ OF_OPERATORS = ("monitoring.coreos.com", "orchestration.aibrix.ai", "workloads.x
 def test_all_ways_are_there() -> None:
     """The list is not empty by accident."""
     assert {"node", "monitoring", "overlays/sidecar", "overlays/sidecar-plain", "examples/vllm-pd", "examples/aibrix-ray"} <= set(FOLDERS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_is_exported_is_the_same(folder: str, exported: Path) -> None:
+    """Wherever it is written."""
+    assert rendered(str(exported / folder)) == rendered(folder)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -51,6 +51,14 @@ def test_pools_of_windows_and_states_are_told_apart() -> None:
     assert reading.series("state_cache_slots") == {("0",): 512}
 
 
+def test_the_index_of_sparse_attention_takes_memory_and_holds_no_tokens() -> None:
+    """MiniMax M3.1 in NVFP4: the index is as long as the pool that it belongs to, and both are the engine's KV memory."""
+    sparse = "MiniMax MSA-v1 {} KV Cache is allocated. dtype: torch.uint8, #tokens: 409600, K size: {:.2f} GB, V size: 0.00 GB"
+    reading = read(tagged(sparse.format("main NVFP4", 12)), tagged(sparse.format("index", 1.5)), tagged(POOL.format(409600)))
+    assert reading.series("kv_cache_size_tokens") == {("0", "device"): 409600}
+    assert reading.series("kv_cache_size_bytes") == {("TP0",): 13.5 * 2**30}
+
+
 WINDOWS = "Use Sliding window memory pool. full_layer_tokens=409600, swa_layer_tokens=40960"
 UNNAMED = "KV Cache is allocated. #tokens: {}, K size: {:.2f} GB, V size: {:.2f} GB"
 SUM = "SWAKVPool mem usage: 13.00 GB, swa size: 40960, full size: 409600"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files, dashboard_files, runbook
+from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files, dashboard_files, manifest_files, runbook
 from exporter.web import make_app
 
 from .conftest import inferlog
@@ -84,6 +84,21 @@ def test_export_writes_the_dashboards(tmp_path: Path) -> None:
     assert len(written) == 7
 
 
+def test_export_writes_the_manifests(tmp_path: Path) -> None:
+    """Each file of deploy/ at its place, links as what they lead to, over what was there."""
+    out = tmp_path / "out"
+    (out / "deploy" / "node").mkdir(parents=True)
+    (out / "deploy" / "node" / "inferlog.yaml").write_text("old")
+    done = inferlog("export", "manifests", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b""
+    assert not any(path.is_symlink() for path in out.rglob("*"))
+    here = [path for path in (ROOT / "deploy").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    written = {str(path.relative_to(out)): path.read_text(encoding="utf-8") for path in out.rglob("*") if path.is_file()}
+    assert {name for name in written if name.startswith("deploy/")} == {str(path.relative_to(ROOT)) for path in here}
+    assert all(text == (ROOT / name).read_text(encoding="utf-8") for name, text in written.items())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_wheel_ships_all_of_it(tmp_path: Path) -> None:
@@ -95,8 +110,8 @@ def test_a_wheel_ships_all_of_it(tmp_path: Path) -> None:
     ):
         subprocess.run([*pip, *arguments], cwd=tmp_path, check=True, capture_output=True, timeout=120)
     run = "import exporter.cli, pathlib; assert pathlib.Path('site').absolute() in pathlib.Path(exporter.__file__).parents; exporter.cli.main()"
-    for kind, files in (("alerts", dict(alert_files())), ("dashboards", dict(dashboard_files()))):
+    for kind, made in (("alerts", alert_files), ("dashboards", dashboard_files), ("manifests", manifest_files)):
         subprocess.run([sys.executable, "-c", run, "export", kind, kind], cwd=tmp_path, env={"PYTHONPATH": "site"}, check=True, timeout=60)
         folder = tmp_path / kind
         written = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
-        assert written == files
+        assert written == dict(made())

@@ -136,10 +136,14 @@ fragments = st.builds(
 
 
 def _responses_or_events(reading: Reading) -> Counter[str]:
-    # A damaged line looks like one of its kind and is not read: that is what Unread says, and it tells nothing else.
-    counts = Counter(kind for kind in reading.kinds if kind not in ("HttpResponses", "Unread"))
+    counts = Counter(kind for kind in reading.kinds if kind != "HttpResponses")
     counts["HttpResponses"] = reading.responses.total()
     return counts
+
+
+def _within(told: Counter[str], budget: Counter[str]) -> bool:
+    """Whether each piece of a line told one thing at most: what the whole line tells, or that it looks like a signal and cannot be read."""
+    return told - Counter(Unread=told["Unread"]) <= budget and told.total() <= budget.total()
 
 
 def test_each_line_tells_one_thing():
@@ -164,7 +168,7 @@ def test_pieces_of_lines_in_any_mixture_never_raise(pieces, places):
     told = _responses_or_events(read(*_cut(b"".join(pieces), places)))
     copies = Counter(kind for piece in pieces for line, (kind,) in zip(LINES, KINDS, strict=True) if piece == line.encode())
     del told["UncaughtException"]
-    assert told <= copies
+    assert _within(told, copies)
 
 
 @many
@@ -176,7 +180,7 @@ def test_damaged_lines_tell_no_more_than_whole_ones(parts, places):
         line = LINES[number].encode()[start : start + length]
         data += prefix.encode() + line[:at] + inserted + line[at:] + joint
         budget[KINDS[number][0]] += 1 + inserted.count(b"\n") + inserted.count(b"\r")
-    assert _responses_or_events(read(*_cut(data, places))) <= budget
+    assert _within(_responses_or_events(read(*_cut(data, places))), budget)
 
 
 @many

@@ -319,7 +319,7 @@ def test_an_unknown_warning_counts(level):
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
 def test_an_unknown_line_of_no_concern_does_not_count(level):
     """Most lines of an engine mean nothing to us."""
-    reading = read(header(level=level) + "Something new happened.\n")
+    reading = read(header("a.py:1", level=level) + "Something new happened.\n")
     assert sum(reading.log.unrecognised.values()) == 0
     assert reading.log.levels[level] == 1
 
