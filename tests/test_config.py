@@ -412,7 +412,7 @@ def test_a_relative_file_name_keeps_its_logs_relative(tmp_path: Path, monkeypatc
 
 
 def test_a_daemon_without_files_does_not_load_yaml() -> None:
-    """It takes a MiB and a thirtieth of the start."""
+    """It takes most of a MiB."""
     code = "import sys, exporter.cli, exporter.serve; print('yaml' in sys.modules)"
 
     assert "False\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
