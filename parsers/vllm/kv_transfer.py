@@ -32,8 +32,13 @@ _EMITS = (
     *(Series(f"kv_transfer{name}_total") for name in ("s", "_bytes", "_seconds", "_post_seconds", "_empty_intervals")),
     Series("kv_transfer_reported_failures_total", {"connector": "nixl"}, since="0.31"),
 )
-
-
+_SAMPLES = {
+    "0.26.0": "KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=7.574, P90 xfer time (ms)=8.017, Avg post time (ms)=1.93, "
+    "P90 post time (ms)=1.93, Avg MB per transfer=6.937, Throughput (MB/s)=915.962, Avg number of descriptors=122.0",
+    "0.33.0": "KV Transfer metrics: Num successful transfers=0, Avg xfer time (ms)=0, P90 xfer time (ms)=0, Avg post time (ms)=0, "
+    "P90 post time (ms)=0, Avg MB per transfer=0, Throughput (MB/s)=0, Avg number of descriptors=0, Num failed transfers=8, "
+    "Num KV expired reqs=0, Num notifs after expiry=0",
+}
 _USUAL = r"(\d{1,6}+(?:\.\d{1,9}+|))"  # so few digits that no sum of theirs is beyond what an engine reaches
 
 
@@ -46,13 +51,7 @@ _USUAL = r"(\d{1,6}+(?:\.\d{1,9}+|))"  # so few digits that no sum of theirs is 
         r"(?:, Num failed transfers=(\d{1,9}+), Num KV expired reqs=(\d{1,9}+), Num notifs after expiry=(\d{1,9}+)|)\Z"
     ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),
-    samples={
-        "0.26.0": "KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=7.574, P90 xfer time (ms)=8.017, Avg post time (ms)=1.93, "
-        "P90 post time (ms)=1.93, Avg MB per transfer=6.937, Throughput (MB/s)=915.962, Avg number of descriptors=122.0",
-        "0.33.0": "KV Transfer metrics: Num successful transfers=0, Avg xfer time (ms)=0, P90 xfer time (ms)=0, Avg post time (ms)=0, "
-        "P90 post time (ms)=0, Avg MB per transfer=0, Throughput (MB/s)=0, Avg number of descriptors=0, Num failed transfers=8, "
-        "Num KV expired reqs=0, Num notifs after expiry=0",
-    },
+    samples=_SAMPLES,
     since="0.11",
     emits=_EMITS,
 )
@@ -80,13 +79,7 @@ def nixl_transfer_interval(found: re.Match[str]) -> KvTransferInterval:
         r"|\w{0,48}Connector(?:V\d)?=\{[^\n]*\})"
     ),
     source=("KV Transfer metrics: %s", "Num successful transfers"),
-    samples={
-        "0.26.0": "KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=7.574, P90 xfer time (ms)=8.017, Avg post time (ms)=1.93, "
-        "P90 post time (ms)=1.93, Avg MB per transfer=6.937, Throughput (MB/s)=915.962, Avg number of descriptors=122.0",
-        "0.33.0": "KV Transfer metrics: Num successful transfers=0, Avg xfer time (ms)=0, P90 xfer time (ms)=0, Avg post time (ms)=0, "
-        "P90 post time (ms)=0, Avg MB per transfer=0, Throughput (MB/s)=0, Avg number of descriptors=0, Num failed transfers=8, "
-        "Num KV expired reqs=0, Num notifs after expiry=0",
-    },
+    samples=_SAMPLES,
     since="0.11",
     emits=[
         *_EMITS,
