@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from exporter.evidence.witnessed import Witnessed
 from exporter.pd_evidence import WINDOW, PdEvidence, Period
 
 ROLES = ("prefill", "decode", "both", "none", "unknown")
@@ -104,9 +105,10 @@ def judge(evidence: PdEvidence, settings: PdSettings, now: float | None) -> Judg
     """The first verdict that holds, at this time of the log's clock."""
     window = list(evidence.window())
     log = _checks(evidence, settings, window)
-    checks = log if settings.role == "none" else evidence.witnessed.joined(log)
-    verdict = _verdict(evidence, settings, window, checks, now)
-    if verdict == "proven" and evidence.witnessed.contradicts(log):
+    witnessed = evidence.witnessed.beside(log)
+    checks = log if settings.role == "none" else witnessed.joined(log)
+    verdict = _verdict(evidence, settings, window, checks, now, witnessed)
+    if verdict == "proven" and witnessed.contradicts(log):
         verdict = "unproven"
     return Judgement(verdict, checks)
 
@@ -272,17 +274,17 @@ def uncaught_load(evidence: PdEvidence, version: tuple[int, int] | None, period:
 
 
 def _verdict(
-    evidence: PdEvidence, settings: PdSettings, window: list[Period], checks: dict[str, str], now: float | None
-) -> str:  # fmt: skip
+    evidence: PdEvidence, settings: PdSettings, window: list[Period], checks: dict[str, str], now: float | None, witnessed: Witnessed
+) -> str:
     if settings.role == "none":
         return NOT_DISAGGREGATED
     if settings.role == "prefill" or (settings.role != "decode" and not evidence.generates):
         return "not_judged"
     failed = {check for check, status in checks.items() if status == "fail"}
     idle = evidence.is_idle(now)
-    unheard = idle and evidence.witnessed.works  # the log of an engine that works broke off: what came by it may come no more
-    transfers = evidence.witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
-    failures = evidence.witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
+    unheard = idle and witnessed.works  # the log of an engine that works broke off: what came by it may come no more
+    transfers = witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
+    failures = witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),

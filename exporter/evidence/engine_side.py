@@ -65,10 +65,12 @@ class EngineWitnesses:
         """What holds at this moment; nothing for a saved log, which has no clock and no other witness."""
         if now is None:
             return Witnessed()
-        told = self.metrics.window(now)
-        found = self._of_figures(told, settings)
+        found = self._of_figures(self.metrics.window(now), settings)
         return replace(
-            found, works=self.metrics.works(now), checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)}
+            found,
+            works=self.metrics.works(now),
+            checks={**found.checks, "rdma_growing": self.rdma.status(now, log_now, transports)},
+            newest=self._of_figures(self.metrics.window(now, 1), settings) if found.checks else None,
         )
 
     def recalled(self, settings: PdSettings) -> Witnessed | None:

@@ -120,8 +120,8 @@ class EngineWindow:
         """What the process of ours before knew, as long as nothing newer can be known."""
         return self._told if self._tried < WINDOW else {}
 
-    def window(self, now: float) -> Interval:
-        """Sums over the window; nothing when the figures are too old."""
+    def window(self, now: float, intervals: int = WINDOW) -> Interval:
+        """Sums over the window, or its last `intervals`; nothing when the figures are too old."""
         if recalled := self.recalled:
             self._recalled_at = now if self._recalled_at is None else self._recalled_at
             if now - self._recalled_at <= STALE_SECONDS:
@@ -129,7 +129,7 @@ class EngineWindow:
             self._told = {}
         if self._last is None or not -POLL_SECONDS <= now - self._last.at <= STALE_SECONDS:
             return {}
-        parts = [*self._served, self._open]
+        parts = [*list(self._served)[-intervals:], self._open]
         return {name: sum(part.get(name, 0.0) for part in parts) for name in _FLOW if any(name in part for part in parts)}
 
 

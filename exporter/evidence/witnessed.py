@@ -1,7 +1,9 @@
 """What other witnesses than the log say about a pair: statuses of checks, and how they go together with the log's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+_OF_TRANSFERS = frozenset({"transfers_growing", "local_prefill_low"})
 
 _FAILURE_STANDS = frozenset({"no_transfer_failure", "rdma_growing"})
 """Checks in which a failure that one of them saw is one, whatever the other did not see."""
@@ -18,6 +20,16 @@ class Witnessed:
     """Share of the prompt tokens that the engine computed itself."""
     works: bool = False
     """Whether it generated tokens not long ago."""
+    newest: "Witnessed | None" = None
+    """The same by the newest interval with requests alone, where it is known."""
+
+    def beside(self, log: Mapping[str, str]) -> "Witnessed":
+        """What counts where the log's window has no transfer any more: the witness's, which ends elsewhere, may still begin before the last."""
+        if self.newest is None or log["transfers_growing"] != "fail":
+            return self
+        kept = {check: status for check, status in self.checks.items() if check not in _OF_TRANSFERS}
+        newest = {check: status for check, status in self.newest.checks.items() if check in _OF_TRANSFERS}
+        return replace(self, checks=kept | newest, transfers=self.newest.transfers)
 
     def joined(self, log: Mapping[str, str]) -> dict[str, str]:
         """The log's checks with these. Worse counts at once; who says that a check passes does not overrule a failure."""

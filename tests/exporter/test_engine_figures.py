@@ -62,6 +62,31 @@ def test_one_engine_s_figures_with_another_s_log_prove_nothing() -> None:
     assert "unproven" == pair.verdict
 
 
+def test_a_bypass_that_the_log_shows_is_not_called_partial_for_transfers_before_it() -> None:
+    """The two windows end at different times: an interval of the engine's that began healthy says nothing against two of the log's."""
+    pair = Pair().told()
+    served(pair, "03:14:20")
+    pair.reading.feed(transfers(8, "03:14:20"), arrival=pair.now)
+    pair.told(**HEALTHY).told(**HEALTHY)
+    served(pair, "03:14:30", prompt=2000.0)
+    pair.told(requests=5, local=3000, external=1990, moved=16, generated=500)
+    served(pair, "03:14:40", prompt=2000.0)
+    assert "partial" == pair.verdict
+    pair.told(**BYPASS)
+
+    assert "router_bypass" == pair.verdict
+    assert ("fail", "fail") == tuple(map(pair.check, ("local_prefill_low", "transfers_growing")))
+
+
+def test_transfers_that_go_on_are_said_against_the_log() -> None:
+    """Though they were fewer in the newest interval than whole prompts."""
+    pair = Pair().told()
+    for at in ("03:14:20", "03:14:30", "03:14:40"):
+        served(pair, at, prompt=2000.0).told(requests=5, local=3000, external=1990, moved=16, generated=500)
+
+    assert "partial" == pair.verdict
+
+
 def test_a_failure_of_the_log_stands() -> None:
     """Handshakes that fail are no failed transfers to the engine."""
     pair = Pair().told()
