@@ -134,6 +134,10 @@ class Engine(Process):
         transfer = {"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu", "kv_load_failure_policy": policy}
         command = [str(python), "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--served-model-name", MODEL]
         command += ["--max-model-len", "2048", "--enforce-eager", "--kv-transfer-config", json.dumps(transfer)]
+        # Not bfloat16, for which vLLM takes AMX: virtual machines that claim to have it were seen to kill the worker (SIGILL).
+        command += ["--dtype", "float32"]
+        # A worker of its own looks for work in a loop for a second after each step: two of them leave two cores to nobody else.
+        command += ["--distributed-executor-backend", "uni"]
         command += ["--host", LOOPBACK, "--port", str(port)]
         environment = os.environ | {
             "PATH": f"{python.parent}:{os.environ['PATH']}",
@@ -141,6 +145,7 @@ class Engine(Process):
             "TRANSFORMERS_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # else it is no `uni` on a CPU; the engine core stays a process of its own
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import real_engines
 from real_engines import REQUEST_SECONDS, Figures, Pair, Traffic, left_out, through, wrong_port
 
@@ -212,7 +213,7 @@ def compare(name: str, before: Figures, after: Figures, ours_before: Figures, wa
         idle = "intervals without tokens print nothing"
         transfers = rise("vllm:nixl_xfer_time_seconds_count"), our_rise("kv_transfers_total")
         yield lower_bound("decode kv_transfers_total", *transfers, idle, least=transfers[0] / 2)
-        rounding = 0.0005 * 2**20 * transfers[1]
+        rounding = 0.0005 * 2**20 * transfers[1] + 1
         size = "decode kv_transfer_bytes_total", rise("vllm:nixl_bytes_transferred_sum"), our_rise("kv_transfer_bytes_total")
         all_told = transfers[0] == transfers[1]
         yield near(*size, rounding, "means have three decimals") if all_told else lower_bound(*size, idle, rounding)
@@ -260,6 +261,10 @@ def run(options: argparse.Namespace, folder: Path) -> bool:
             for row in run_phase(pair, phase, options.phase_seconds):
                 show(phase.name, row)
                 holds = holds and row.holds is not False
+    except httpx.HTTPError as error:
+        ended = ", ".join(each.log.stem for each in (*pair.engines, pair.inferlog) if not each.runs)
+        print(f"\n{error}; ended by itself: {ended or 'none of them'} (--folder keeps the logs)")
+        holds = False
     finally:
         signal.alarm(0)  # nothing may keep it from ending them
         pair.end()
