@@ -59,6 +59,8 @@ class Checked:
     beyond: tuple[str, ...]
     """Rules that matched though the version is outside of those they are known for."""
     hints: tuple[str, ...]
+    damages: tuple[str, ...] = ()
+    """What of it could not be read."""
 
     def public(self) -> dict[str, Any]:
         """Plain data."""
@@ -88,14 +90,9 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
     engines = [each for each in source.named_engines() if each.runtime != "unknown"]
     named = tuple(f"{each.name}: {each.runtime} {each.engine.settings.values.get('version', '')}".rstrip() for each in engines)
     expected = tuple(each for engine in engines for each in _expected(engine))
-    hints = [
-        *_hints(checked, levels, engines, start, end),
-        *_drift_hints(source),
-        *damages,
-    ]
-    return Checked(
-        log, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
-    )
+    beyond = tuple(_beyond(checked.recognition, engines))
+    hints = (*_hints(checked, levels, engines, start, end), *_drift_hints(source), *damages)
+    return Checked(log, checked.lines, levels, named, checked.recognition, expected, beyond, hints, tuple(damages))
 
 
 def _most(recognition: Recognition) -> list[tuple[Any, Seen]]:

@@ -137,9 +137,9 @@ def test_a_damaged_piece_hides_no_other(tmp_path: Path) -> None:
     told = report(*paths)
     assert told.files[0].damaged.startswith(f"{paths[0]}: ")
     assert told.findings[0].alert == report(INCIDENT).findings[0].alert
-    assert "damaged, the rest could not be read" in run("metrics", *paths, code=1).stderr
-    assert "damaged, the rest could not be read" in run("check", *paths).stdout
-    assert "damaged, the rest could not be read" in run("backfill", *paths, "-o", tmp_path / "x.om").stderr
+    assert "damaged, the rest could not be read" in run("metrics", *paths, code=2).stderr
+    assert "damaged, the rest could not be read" in run("check", *paths, code=2).stdout
+    assert "damaged, the rest could not be read" in run("backfill", *paths, "-o", tmp_path / "x.om", code=2).stderr
 
 
 def test_a_piece_that_ends_within_a_line(tmp_path: Path) -> None:
