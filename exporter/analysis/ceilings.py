@@ -1,8 +1,9 @@
 """The ceilings of engines, from their logs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
 
-from exporter.analysis.inputs import saved_logs
+from exporter.analysis.inputs import SavedLog, saved_logs
 from exporter.analysis.room import Ceilings
 from exporter.gateway import GATEWAYS
 from exporter.saved import read_all, source_of
@@ -21,19 +22,23 @@ def of_logs(paths: Sequence[str], damaged: Callable[[str], None]) -> Ceilings:
 
     `damaged` is told of files that end too early. Raises OSError.
     """
-    pools: dict[str, list[float]] = {}
-    limits: dict[str, float] = {}
-    for log in saved_logs(paths):
-        source = source_of(log)
-        for _ in read_all(log, source, damaged):
-            pass
-        for named in source.named_engines():
-            if named.runtime in GATEWAYS:
-                continue
-            for family, labels, value in (*named.engine.capacity.samples(), *named.engine.settings.samples()):
-                if family == "kv_cache_size_tokens":
-                    pools.setdefault(labels[1], []).append(value)
-                elif limit := _LIMITS.get(family):
-                    limits[limit] = min(value, limits.get(limit, value))
-    sizes = next((pools[pool] for pool in _WHOLE_POOLS if pool in pools), None)
-    return Ceilings(pool_tokens=min(sizes) if sizes else None, **limits)
+    engines = [astuple(each) for log in saved_logs(paths) for each in _of_log(log, damaged)]
+    return Ceilings(*(min((each for each in column if each is not None), default=None) for column in zip(*engines, strict=True)))
+
+
+def _of_log(log: SavedLog, damaged: Callable[[str], None]) -> Iterator[Ceilings]:
+    """Those of each engine."""
+    source = source_of(log)
+    for _ in read_all(log, source, damaged):
+        pass
+    for named in source.named_engines():
+        if named.runtime in GATEWAYS:
+            continue
+        pools: dict[str, float] = {}
+        limits: dict[str, float] = {}
+        for family, labels, value in (*named.engine.capacity.samples(), *named.engine.settings.samples()):
+            if family == "kv_cache_size_tokens":
+                pools[labels[1]] = min(value, pools.get(labels[1], value))
+            elif family in _LIMITS:
+                limits[_LIMITS[family]] = value
+        yield Ceilings(pool_tokens=next((pools[pool] for pool in _WHOLE_POOLS if pool in pools), None), **limits)
