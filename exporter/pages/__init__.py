@@ -1,4 +1,4 @@
-"""The status page: rendered here, nothing is loaded from elsewhere."""
+"""The pages for people: rendered here, nothing is loaded from elsewhere."""
 
 import time
 from functools import cache
@@ -15,7 +15,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 def status_page(engines: list[dict[str, Any]], *, reading: bool, telemetry_path: str) -> str:
     """Engines as `exporter.status.page` tells of them."""
-    return _template().render(
+    return _template("status.html").render(
         engines=engines,
         reading=reading,
         telemetry_path=telemetry_path,
@@ -26,6 +26,11 @@ def status_page(engines: list[dict[str, Any]], *, reading: bool, telemetry_path:
     )
 
 
+def api_page(openapi: dict[str, Any]) -> str:
+    """What the OpenAPI document says, for who reads it where no page of another site can be loaded."""
+    return _template("api.html").render(version=openapi["info"]["version"], paths=openapi["paths"])
+
+
 @cache
 def status_script() -> str:
     """What brings the page up to date; the page says the same without it, and is loaded again then."""
@@ -33,12 +38,12 @@ def status_script() -> str:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("exporter", "pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"span": span, "moment": moment, "number": number, "words": lanes.words}
-    return environment.get_template("status.html")
+    return environment.get_template(name)
 
 
 def span(seconds: float | None) -> str:
