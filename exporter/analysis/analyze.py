@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.analysis.checklist import checks
-from exporter.analysis.findings import find, in_log, order
+from exporter.analysis.findings import find, order
 from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
 from exporter.analysis.located import located
+from exporter.analysis.proofs import in_log
 from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, LogPiece, PlotPoint, Report, TimelineEntry
 from exporter.analysis.watch import Watch, WatchedSource
 from exporter.gateway import GATEWAYS
