@@ -2,10 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
-from exporter.analysis.marks import Tone
+Tone: TypeAlias = Literal["good", "neutral", "note", "bad"]
+"""What something means for who runs the engine."""
 
-_UNDERMOST: tuple[Tone, ...] = ("neutral", "good", "note", "bad")
+GOOD: Final = "good"
+NEUTRAL: Final = "neutral"
+NOTE: Final = "note"
+BAD: Final = "bad"
+_UNDERMOST: tuple[Tone, ...] = (NEUTRAL, GOOD, NOTE, BAD)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exporter.analysis.marks import BAD, GOOD, NEUTRAL, NOTE, Tone
-from exporter.pages.lanes import Dot, Lane, Scale, Tick, worst_on_top
+from exporter.pages.lanes import BAD, GOOD, NEUTRAL, NOTE, Dot, Lane, Scale, Tick, Tone, worst_on_top
 
 HOURS = 6
 WIDTH, GUTTER, LANE_HEIGHT = 720, 96, 24
