@@ -279,7 +279,7 @@ def replay(file: Path, target: Path, speed: float) -> None:
     try:
         replay_log(file, target, speed=speed)
     except DamagedError as error:
-        fail(f"{file}: damaged, the rest could not be read ({error})")
+        fail(str(error))
     except OSError as error:
         fail(f"{error.filename or target}: {error.strerror}")
     except KeyboardInterrupt:

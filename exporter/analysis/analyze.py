@@ -82,7 +82,7 @@ def _read_pieces(log: SavedLog, source: WatchedSource, tick: Tick) -> tuple[list
             for data in chunks(path, tick):
                 source.feed(data)
         except DamagedError as error:
-            damages.append(f"{path}: {error}" if len(log.pieces) > 1 else str(error))
+            damages.append(f"{path}: {error.why}" if len(log.pieces) > 1 else error.why)
         source.end_of_file()
         pieces.append(LogPiece(path=path, lines=source.numbered.lines - before))
     return pieces, "; ".join(damages)

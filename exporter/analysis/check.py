@@ -83,7 +83,7 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
                 start, end = start or data[:64], data[-1:]
                 source.feed(data)
         except DamagedError as error:
-            damages.append(f"{path}: damaged, the rest could not be read ({error})")
+            damages.append(str(error))
         source.end_of_file()
     checked = source.checked
     levels = {level: count for level, count in checked.counts()["log_lines_total"].items() if count}
