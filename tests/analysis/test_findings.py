@@ -24,6 +24,7 @@ FIRST: dict[str, tuple[str, str] | None] = {
     "vllm-0.32/captured-pd-decode-prefill-killed": ("critical", "InferlogPDTransportFailing"),
     "vllm-0.32/captured-pd-decode-proven": None,
     "vllm-0.32/captured-pd-decode-silent-recompute": ("warning", "InferlogPDRouterBypass"),
+    "vllm-0.32/captured-pd-recompute": ("critical", "InferlogPDRecomputing"),
     "vllm-0.32/captured-pool-too-small": ("critical", "InferlogEngineStartFailed"),
     "vllm-0.32/captured-pty-requests": None,
     "vllm-0.32/captured-serve": None,
