@@ -15,11 +15,12 @@ WINDOW = 2
 """Intervals with requests in which evidence counts."""
 
 QUIET_SECONDS = 300.0
-"""Without a token for so long an engine is idle."""
+"""Without a token for so long an engine is idle, or for two of its intervals where they are longer."""
 
 _SECONDS = 10.0  # an interval's length where nothing tells it
 _ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
-_LONGEST_INTERVAL = 120.0
+_LONGEST_GAP = 120.0  # between two lines of which the first told of tokens; a longer one is a hole, unless they all are as long
+_LONGEST_INTERVAL = 1800.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
 
@@ -197,10 +198,15 @@ class PdEvidence:
         """Since when no token was told of: a log that broke off tells of none, either."""
         return self._told_at if self.quiet_since is None else self.quiet_since
 
+    @property
+    def quiet_seconds(self) -> float:
+        """How long that must be ago: traffic that goes on is told of at the end of an interval."""
+        return QUIET_SECONDS if self._usual is None else max(QUIET_SECONDS, WINDOW * self._usual)
+
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
         since = self._told_at if self.quiet_since is None else self.quiet_since
-        return now is not None and since is not None and now - since >= QUIET_SECONDS
+        return now is not None and since is not None and now - since >= self.quiet_seconds
 
     # -- intervals -----------------------------------------------------------------------------------------------------
 
@@ -239,10 +245,16 @@ class PdEvidence:
                 self._close(engine, prompt_rate * length, admitted, running, now)
         self._responses = 0.0
 
+    def pauses(self, engine: str, now: float | None) -> None:
+        """An engine that prints nothing while it is idle may be idle behind each of its lines."""
+        self.quiet_since = now
+        self._paused.add(engine)
+
     def _length(self, engine: str, before: float | None, now: float | None) -> float:
         """Seconds that this line is about. Behind a line without tokens an idle engine leaves lines out, and they end intervals, too."""
         gap = now - before if before is not None and now is not None else 0.0
-        if not 0 < gap <= _LONGEST_INTERVAL:
+        longest = _LONGEST_INTERVAL if self._usual is None else max(_LONGEST_GAP, WINDOW * self._usual)
+        if not 0 < gap <= longest:
             return self._usual or _SECONDS
         if engine in self._paused:
             return min(gap, self._usual or _SECONDS)
