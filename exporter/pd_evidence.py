@@ -238,7 +238,8 @@ class PdEvidence:
         else:
             self._paused.discard(engine)
             self.quiet_since = None
-            if generation_rate and not prompt_rate and not admitted and self.open == Period():
+            new = admitted if self._answers_are_told else 0.0  # else it is those that run, and each new one computes a token at the least
+            if generation_rate and not prompt_rate and not new and self.open == Period():
                 self.generates = True  # long answers go on, and no request tells anything new
             else:
                 self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
@@ -317,8 +318,8 @@ class PdEvidence:
         self.changed, self._looked = True, None
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
-        """The connector's line of the interval that was just printed."""
-        period = self.closed[-1] if self.closed else self.open
+        """The connector's line of the interval that was just printed: where that seemed to have no request, it had one."""
+        period = self.closed[-1] if self._closes else self.open
         succeeded = self.succeeded
         if event.transfers > 0:
             period.transfers += event.transfers
@@ -345,7 +346,7 @@ class PdEvidence:
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
         failed, expired, late = event.failed or 0.0, event.expired or 0.0, event.late or 0.0
-        period = self.closed[-1] if self._closes else self.open
+        period = self.closed[-1] if self.closed else self.open
         period.reported_failures += failed
         period.reported_expired += expired
         period.reported_late += late

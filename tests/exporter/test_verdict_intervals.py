@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import API, POST, Reading, line, read, stats, transfers
+from .conftest import API, POST, Reading, line, read, skipped, stats, transfers
 from .test_verdict import decode
 
 
@@ -57,3 +57,26 @@ def test_an_engine_is_idle_when_its_next_line_is_long_overdue(every: int, second
 
     assert "proven" == reading.feed(line("x", API, clock(last + seconds - 1))).verdict
     assert "idle" == reading.feed(line("x", API, clock(last + seconds))).verdict
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_long_answers_without_access_lines_are_no_new_requests(every: int) -> None:
+    """Thirty requests run for minutes, and one of four intervals brings a new one: the others bring no news."""
+    reading, verdicts = read(*decode()), set()
+    for number in range(20):
+        at, new = clock(number * every), number % 4 == 0
+        reading.feed(stats(at, prompt=round(new / every, 1), generation=900.0, running=30), *[transfers(1, at)] * new)
+        verdicts.add(reading.verdict)
+
+    assert {"proven"} == verdicts
+
+
+@pytest.mark.parametrize("answers", [0, 4])
+def test_a_new_request_whose_one_token_is_rounded_away_is_one(answers: int) -> None:
+    """0.02 tokens/s are printed as 0.0: the connector's line tells of it, and a failure before it is over after two."""
+    reading = read(*decode(), *[POST] * answers, *fetched(0, 4)[4:], skipped(at=clock(30)))
+    assert "recomputing" == reading.verdict
+
+    for number in range(1, 6):
+        reading.feed(stats(clock(number * 60), prompt=0.0, generation=30.0), transfers(1, clock(number * 60)))
+    assert "proven" == reading.verdict
