@@ -152,6 +152,7 @@ class PdEvidence:
         "_skipped_at",
         "_paused",
         "_usual",
+        "_most_fetched",
         "_closes",
     )
 
@@ -185,6 +186,8 @@ class PdEvidence:
         """Engines whose last line told of no tokens: lines without any may have been left out since."""
         self._usual: float | None = None
         """The shortest time between two lines of which the first told of tokens: how often the engine prints them."""
+        self._most_fetched = 0.0
+        """The most requests whose KV came during one interval."""
         self._closes = False
         """Whether the last periodic line ended a period, so that the records of its interval are in a closed one."""
 
@@ -207,6 +210,11 @@ class PdEvidence:
         """Whether that is long ago at this time of the log's clock."""
         since = self._told_at if self.quiet_since is None else self.quiet_since
         return now is not None and since is not None and now - since >= self.quiet_seconds
+
+    @property
+    def most_requests(self) -> float:
+        """As many may have come in a window of which nobody tells: those whose KV came in busy ones, or somebody's probes."""
+        return max(1.0, WINDOW * self._most_fetched, (self._usual or 0.0) / _SECONDS)
 
     # -- intervals -----------------------------------------------------------------------------------------------------
 
@@ -327,6 +335,7 @@ class PdEvidence:
                 tokens, moved, running = period.engines[engine]
                 period.engines[engine] = tokens, moved + event.transfers, running
             period.transferred_bytes += event.transfers * event.mean_bytes
+            self._most_fetched = max(self._most_fetched, period.transfers / self.ranks)
             self.succeeded = self.tried = True
         else:
             period.empty += 1

@@ -163,15 +163,15 @@ def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Peri
 def _uncounted(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
     """Whether whole prompts were computed here though no access line tells how many: requests that run are no requests of an interval.
 
-    A request whose KV came is at least one transfer, so that what exceeds a block for each transfer belongs to others; where no KV ever
-    came, nothing can have been cached that was not computed here, and a block is enough.
+    A request whose KV came is at least one transfer, so that what exceeds a block for each transfer belongs to others. Where no KV comes,
+    its requests are taken to be no more than those whose KV came before.
     """
     served = [period for period in window if period.served]
     if len(served) < WINDOW or any(period.told for period in served):
         return False
     tokens, transfers = sum(period.prompt_tokens for period in served), sum(period.transfers for period in served)
     if not transfers:
-        return not evidence.succeeded and tokens > settings.block_tokens
+        return tokens > settings.block_tokens * evidence.most_requests
     ratio = local_prefill_ratio(evidence, settings, settings.bytes_per_token)
     return ratio is not None and ratio >= LEAST_LOCAL_SHARE and tokens > settings.block_tokens * transfers
 

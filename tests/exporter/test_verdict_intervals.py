@@ -80,3 +80,12 @@ def test_a_new_request_whose_one_token_is_rounded_away_is_one(answers: int) -> N
     for number in range(1, 6):
         reading.feed(stats(clock(number * 60), prompt=0.0, generation=30.0), transfers(1, clock(number * 60)))
     assert "proven" == reading.verdict
+
+
+@pytest.mark.parametrize("every", [10, 60, 600])
+@pytest.mark.parametrize(("prompt", "verdict"), [(4.0, "unproven"), (14.0, "router_bypass")])
+def test_probes_without_access_lines_do_not_add_up_to_a_prompt(prompt: float, verdict: str, every: int) -> None:
+    """A probe of forty tokens each ten seconds asks the engine itself: in an interval of ten minutes they are 2,400 tokens."""
+    reading = read(*decode(), *(stats(clock(number * every), prompt=prompt, running=0) for number in range(5)))
+
+    assert verdict == reading.verdict

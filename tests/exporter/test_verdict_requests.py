@@ -62,14 +62,21 @@ def test_tokens_that_no_request_whose_kv_came_explains_are_not_proven(answered: 
     assert verdict == reading.verdict
 
 
-def test_kv_that_came_no_more_is_seen_without_access_lines() -> None:
-    """Sixty requests that run may hide whole prompts: it is not known, nothing is proven, and that no transfer came is told."""
+@pytest.mark.parametrize(
+    ("prompt", "verdict", "local"),
+    [
+        pytest.param(600.0, "router_bypass", "fail", id="whole-prompts"),
+        pytest.param(150.0, "unproven", "unknown", id="perhaps-last-blocks"),
+    ],
+)
+def test_kv_that_came_no_more_is_seen_without_access_lines(prompt: float, verdict: str, local: str) -> None:
+    """Sixty long answers hide how many requests are new: sixteen as before have 375 tokens each, or less than a block."""
     reading = read(*decode())
     for at in ("03:14:10", "03:14:20", "03:14:30"):
         reading.feed(stats(at, prompt=1.0, running=60), transfers(16, at))
     assert "proven" == reading.verdict
 
     for at in ("03:14:40", "03:14:50"):
-        reading.feed(stats(at, prompt=600.0, running=60))
-    assert "unproven" == reading.verdict
-    assert ("unknown", "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
+        reading.feed(stats(at, prompt=prompt, running=60))
+    assert verdict == reading.verdict
+    assert (local, "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
