@@ -153,7 +153,7 @@ def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Peri
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
     if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    whole = _per_request(settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
+    whole = _per_request(evidence, settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
     if whole or _uncounted(evidence, settings, window):
         return "fail"
     told = all(period.told for period in window if period.served)
@@ -209,11 +209,11 @@ def _fetched(settings: PdSettings, window: list[Period]) -> float:
     return sum(period.transfers for period in window) / settings.ranks
 
 
-def _per_request(settings: PdSettings, window: list[Period]) -> float:
-    """Prompt tokens of a request."""
-    served = [period for period in window if period.served]
-    requests = max(1.0, _fetched(settings, window), sum(period.requests for period in served))
-    return sum(period.prompt_tokens for period in served) / requests
+def _per_request(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> float:
+    """Prompt tokens of a request. Where no access line tells of requests, those that ran at the end of an interval are not all it had."""
+    served, fetched = [period for period in window if period.served], _fetched(settings, window)
+    untold = 1.0 if fetched or any(period.told for period in served) else evidence.most_requests
+    return sum(period.prompt_tokens for period in served) / max(untold, fetched, sum(period.requests for period in served))
 
 
 def _served_without_transfer(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:

@@ -80,3 +80,14 @@ def test_kv_that_came_no_more_is_seen_without_access_lines(prompt: float, verdic
         reading.feed(stats(at, prompt=prompt, running=60))
     assert verdict == reading.verdict
     assert (local, "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
+
+
+def test_prompts_that_are_cached_here_are_none_that_bypass() -> None:
+    """Their KV came before; thirty short requests with a last block each ran at the end of no interval."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=3.0, running=0), transfers(30, at))
+    for at in ("03:14:40", "03:14:50"):
+        reading.feed(stats(at, prompt=48.0, running=0))
+
+    assert "unproven" == reading.verdict
