@@ -83,6 +83,8 @@ class PdSettings(NamedTuple):
     bytes_per_token: float | None = None
     """Of one rank's pool, where it is known."""
     limits: FailureLimits = DEFAULT_LIMITS
+    from_start: bool = True
+    """Whether the log tells of the process from a time on at which it cannot have fetched anything."""
 
 
 class Judgement(NamedTuple):
@@ -285,11 +287,13 @@ def _verdict(
     unheard = idle and witnessed.works  # the log of an engine that works broke off: what came by it may come no more
     transfers = witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
     failures = witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
+    unconnected = evidence.tried and not evidence.succeeded
+    mismatched = unconnected and "compatibility" in failed
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),
-        ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
-        ("transport_failing", "no_transfer_failure" in failed),
+        ("never_connected", settings.from_start and (mismatched or (unconnected and failures))),
+        ("transport_failing", mismatched or "no_transfer_failure" in failed),
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
         ("unproven" if unheard else IDLE, idle),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import API, POST, Reading, failure, line, read, skipped, stats, transfers
+from .conftest import API, POST, READY, Reading, failure, line, read, skipped, stats, transfers
 from .test_verdict import LATE, MISMATCH, decode, failing, healthy, local, quiet
 
 
@@ -72,6 +72,22 @@ def test_never_connected_stands_until_its_evidence_left_the_window() -> None:
 
     reading.feed(*healthy("03:14:30"), *healthy("03:14:40"), *healthy("03:14:50"), failure("handshake_failed", "cmpl-8", "03:14:52"))
     assert "never_connected" != reading.verdict
+
+
+@pytest.mark.parametrize(
+    ("start", "verdict"),
+    [
+        pytest.param(decode(policy="fail"), "never_connected", id="whole"),
+        pytest.param([READY], "never_connected", id="from-ready-on"),
+        pytest.param([stats("03:14:10")], "transport_failing", id="attached-while-it-served"),
+        pytest.param([], "transport_failing", id="attached-to-a-failing-one"),
+    ],
+)
+def test_a_log_that_begins_in_the_middle_cannot_tell_of_never(start: list[str], verdict: str) -> None:
+    """KV may have come before its first line."""
+    reading = read(*start, failure("handshake_setup_failed", None), failure("handshake_failed"), failing(1), pd_role="decode")
+
+    assert verdict == reading.verdict
 
 
 def test_read_after_expiry_leaves_the_window_as_well() -> None:
