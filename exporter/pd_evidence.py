@@ -248,6 +248,7 @@ class PdEvidence:
             self.quiet_since = None
             new = admitted if self._answers_are_told else 0.0  # else it is those that run, and each new one computes a token at the least
             if generation_rate and not prompt_rate and not new and self.open == Period():
+                self.changed = self.changed or not self.generates
                 self.generates = True  # long answers go on, and no request tells anything new
             else:
                 self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
