@@ -153,12 +153,14 @@ def _compatibility(evidence: PdEvidence, settings: PdSettings) -> str:
 
 def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
-    if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+    served = [period for period in window if period.served]
+    if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
     whole = _per_request(evidence, settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
     if whole or _uncounted(evidence, settings, window):
-        return "fail"
-    told = all(period.told for period in window if period.served)
+        first = len(served) < WINDOW and sum(period.requests for period in served) <= 1 and not evidence.tried
+        return "unknown" if first else "fail"  # somebody tried an engine that had just started
+    told = all(period.told for period in served)
     return "unknown" if not told and _unexplained(evidence, settings, window) else "pass"
 
 

@@ -91,3 +91,15 @@ def test_prompts_that_are_cached_here_are_none_that_bypass() -> None:
         reading.feed(stats(at, prompt=48.0, running=0))
 
     assert "unproven" == reading.verdict
+
+
+@pytest.mark.parametrize(("answers", "running"), [(1, 0), (1, 1), (0, 0), (0, 1)])
+def test_the_first_request_of_all_is_no_bypass(answers: int, running: int) -> None:
+    """Somebody tries the engine itself before any gateway knows it: two such requests are, as nobody can tell them from others."""
+    reading = read(*decode(), *[POST] * answers, stats("03:14:10", prompt=100.0, running=running))
+    assert ("unproven", "unknown") == (reading.verdict, reading.check("local_prefill_low"))
+    reading.feed(stats("03:14:20", prompt=0.0, running=running), stats("03:14:30", prompt=0.0, generation=0.0, running=0))
+    assert "idle" == reading.feed(line("x", API, "03:20:00")).verdict
+
+    reading.feed(*[POST] * answers, stats("03:20:10", prompt=100.0, running=0))
+    assert ("router_bypass", "fail") == (reading.verdict, reading.check("local_prefill_low"))
