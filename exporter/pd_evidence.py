@@ -153,6 +153,7 @@ class PdEvidence:
         "_paused",
         "_usual",
         "_most_fetched",
+        "_without_news",
         "_closes",
     )
 
@@ -188,6 +189,8 @@ class PdEvidence:
         """The shortest time between two lines of which the first told of tokens: how often the engine prints them."""
         self._most_fetched = 0.0
         """The most requests whose KV came during one interval."""
+        self._without_news: tuple[str, float, float, float, float | None, bool] | None = None
+        """What a periodic line told that ended no period, as it told of no request, until the next line of its engine."""
         self._closes = False
         """Whether the last periodic line ended a period, so that the records of its interval are in a closed one."""
 
@@ -237,7 +240,7 @@ class PdEvidence:
             admitted = max(admitted, running)
         elif running > before[1]:
             admitted += running - before[1]
-        self._closes = False
+        self._closes, self._without_news = False, None
         length = self._length(engine, before[0] if before else None, now)
         if not (generation_rate or prompt_rate):
             self._paused.add(engine)
@@ -246,13 +249,15 @@ class PdEvidence:
         else:
             self._paused.discard(engine)
             self.quiet_since = None
-            new = admitted if self._answers_are_told else 0.0  # else it is those that run, and each new one computes a token at the least
-            if generation_rate and not prompt_rate and not new and self.open == Period():
+            decodes = generation_rate * length > self._responses + _ROUNDING * length
+            ended = engine, prompt_rate * length, admitted, running, now, decodes
+            told = self._answers_are_told and admitted  # else it is those that run
+            if generation_rate and not prompt_rate and not told and self.open == Period():
                 self.changed = self.changed or not self.generates
                 self.generates = True  # long answers go on, and no request tells anything new
+                self._without_news = ended
             else:
-                self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
-                self._close(engine, prompt_rate * length, admitted, running, now)
+                self._close(*ended)
         self._responses = 0.0
 
     def pauses(self, engine: str, now: float | None) -> None:
@@ -271,12 +276,13 @@ class PdEvidence:
         self._usual = min(gap, self._usual or gap)
         return gap
 
-    def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None) -> None:
+    def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None, decodes: bool) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
         self._closes = period.served = True
-        period.told, period.prompt_tokens, period.requests, period.answered = (
+        period.told, period.decodes, period.prompt_tokens, period.requests, period.answered = (
             self._answers_are_told,
+            decodes,
             prompt_tokens,
             requests,
             self._responses,
@@ -327,7 +333,10 @@ class PdEvidence:
         self.changed, self._looked = True, None
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
-        """The connector's line of the interval that was just printed: where that seemed to have no request, it had one."""
+        """The connector's line of the interval that was just printed."""
+        if self._without_news:
+            self._close(*self._without_news)  # KV came: there was a request, none of whose tokens was computed here
+            self._without_news = None
         period = self.closed[-1] if self._closes else self.open
         succeeded = self.succeeded
         if event.transfers > 0:
