@@ -80,11 +80,6 @@ class LifeCycle:
         return any(line == "engine_core" for line, _ in self._start_lines)
 
     @property
-    def from_start(self) -> bool:
-        """Whether the log tells of this process from its start on, or from when it said that it is ready for requests."""
-        return self.started is not None or self.ready_observed
-
-    @property
     def is_up(self) -> bool:
         """Whether the engine became ready and has not ended since."""
         return self.ready is not None and self.state in ("serving", "stalled")

@@ -84,7 +84,7 @@ class PdSettings(NamedTuple):
     """Of one rank's pool, where it is known."""
     limits: FailureLimits = DEFAULT_LIMITS
     from_start: bool = True
-    """Whether the log tells of the process from a time on at which it cannot have fetched anything."""
+    """Whether the log tells of the process from its start on, so that a first transfer would have been told of."""
 
 
 class Judgement(NamedTuple):
@@ -232,7 +232,8 @@ def _transfer_failure(window: list[Period], transfers: float, settings: PdSettin
     failures = sum(period.failed(settings.ranks) for period in window)
     if not failures:
         return "pass" if tried and not any(period.setups for period in window) else "unknown"
-    succeeded = transfers + sum(period.received for period in window)
+    answered = sum(period.answered for period in window[:-1] if not period.served)  # nothing else tells of successes
+    succeeded = transfers + answered + sum(period.received for period in window)
     return failure_status(settings.limits, failures, sum(period.attempts_failed for period in window), succeeded)
 
 
