@@ -6,6 +6,9 @@ from .conftest import API, CORE, POST, READY, STOPPING, Reading, arguments, fail
 from .test_verdict import CONSUMER, LATE, MISMATCH, decode, failing, healthy, local, quiet
 
 
+NO_STATS = line("AsyncLLM created with api_server_count more than 1; disabling stats logging to avoid incomplete stats.", level="WARNING")
+
+
 def test_a_mismatch_is_over_when_two_clean_intervals_had_transfers() -> None:
     """The peer that did not fit is gone; a transfer implies that the others do."""
     reading = read(*decode(), *healthy("03:14:00"), *healthy("03:14:10"), *MISMATCH, *healthy("03:14:30"), *healthy("03:14:40"))
@@ -79,6 +82,7 @@ def test_never_connected_stands_until_its_evidence_left_the_window() -> None:
     [
         pytest.param(decode(policy="fail"), "never_connected", id="whole"),
         pytest.param([READY], "transport_failing", id="without-a-start-line"),
+        pytest.param([*decode(policy="fail"), NO_STATS], "transport_failing", id="prints-no-statistics"),
         pytest.param([stats("03:14:10")], "transport_failing", id="attached-while-it-served"),
         pytest.param([], "transport_failing", id="attached-to-a-failing-one"),
     ],
