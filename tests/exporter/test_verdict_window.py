@@ -5,7 +5,6 @@ import pytest
 from .conftest import API, CORE, POST, READY, STOPPING, Reading, arguments, failure, line, logo, read, skipped, stats, transfers
 from .test_verdict import CONSUMER, LATE, MISMATCH, decode, failing, healthy, local, quiet
 
-
 NO_STATS = line("AsyncLLM created with api_server_count more than 1; disabling stats logging to avoid incomplete stats.", level="WARNING")
 
 
