@@ -235,6 +235,10 @@ class Engine(PairHandlers, SglangHandlers):
     def _ready(self, event: events.EngineReady, head: Head) -> None:
         if self.life.warmup_failed:
             return  # printed all the same, while health checks are refused
+        if self.life.state in ("stopped", "failed"):  # another process says so, whose start lines are not in the log
+            self.evidence, self.standing = PdEvidence(self.digest), Standing()
+            self.witnesses.restart()
+            self._pair_settings_changed()
         self.life.is_ready(head)
         self.evidence.ready(head)
         self._answered_since_ready = 0.0

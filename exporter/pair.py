@@ -86,7 +86,9 @@ class PairHandlers(ABC):
     def pd_settings(self) -> PdSettings:
         """What the verdict needs to know of this engine."""
         # The bytes of a hybrid pool's token depend on its group, so that they say nothing about tokens.
-        return self.settings.pd(self.pair, None if self.evidence.hybrid else self.capacity.bytes_per_token)
+        bytes_per_token = None if self.evidence.hybrid else self.capacity.bytes_per_token
+        from_start = self.life.started is not None and "stats_disabled" not in self.life.hazards
+        return self.settings.pd(self.pair, bytes_per_token, from_start=from_start)
 
     def judgement(self, log_now: float | None) -> Judgement:
         """The verdict with its checks at this time of the log's clock."""

@@ -15,13 +15,15 @@ WINDOW = 2
 """Intervals with requests in which evidence counts."""
 
 QUIET_SECONDS = 300.0
-"""Without a token for so long an engine is idle."""
+"""Without a token for so long an engine is idle, or for two of its intervals where they are longer."""
 
 _SECONDS = 10.0  # an interval's length where nothing tells it
 _ROUNDING = 0.05  # tokens a second that a rate with one decimal may hide
-_LONGEST_INTERVAL = 120.0
+_LONGEST_GAP = 120.0  # between two lines of which the first told of tokens; a longer one is a hole, unless they all are as long
+_LONGEST_INTERVAL = 1800.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
+_ANSWERS_OF_AN_INTERVAL = 20
 
 BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
@@ -151,6 +153,8 @@ class PdEvidence:
         "_skipped_at",
         "_paused",
         "_usual",
+        "_most_fetched",
+        "_without_news",
         "_closes",
     )
 
@@ -184,6 +188,10 @@ class PdEvidence:
         """Engines whose last line told of no tokens: lines without any may have been left out since."""
         self._usual: float | None = None
         """The shortest time between two lines of which the first told of tokens: how often the engine prints them."""
+        self._most_fetched = 0.0
+        """The most requests whose KV came during one interval."""
+        self._without_news: tuple[str, float, float, float, float | None, bool] | None = None
+        """What a periodic line told that ended no period, as it told of no request, until the next line of its engine."""
         self._closes = False
         """Whether the last periodic line ended a period, so that the records of its interval are in a closed one."""
 
@@ -197,10 +205,20 @@ class PdEvidence:
         """Since when no token was told of: a log that broke off tells of none, either."""
         return self._told_at if self.quiet_since is None else self.quiet_since
 
+    @property
+    def quiet_seconds(self) -> float:
+        """How long that must be ago: traffic that goes on is told of at the end of an interval."""
+        return QUIET_SECONDS if self._usual is None else max(QUIET_SECONDS, WINDOW * self._usual)
+
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
         since = self._told_at if self.quiet_since is None else self.quiet_since
-        return now is not None and since is not None and now - since >= QUIET_SECONDS
+        return now is not None and since is not None and now - since >= self.quiet_seconds
+
+    @property
+    def most_requests(self) -> float:
+        """As many may have come in a window of which nobody tells: those whose KV came in busy ones, or somebody's probes."""
+        return max(1.0, WINDOW * self._most_fetched, (self._usual or 0.0) / _SECONDS)
 
     # -- intervals -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +241,7 @@ class PdEvidence:
             admitted = max(admitted, running)
         elif running > before[1]:
             admitted += running - before[1]
-        self._closes = False
+        self._closes, self._without_news = False, None
         length = self._length(engine, before[0] if before else None, now)
         if not (generation_rate or prompt_rate):
             self._paused.add(engine)
@@ -232,29 +250,40 @@ class PdEvidence:
         else:
             self._paused.discard(engine)
             self.quiet_since = None
-            if generation_rate and not prompt_rate and not admitted and self.open == Period():
+            decodes = generation_rate * length > self._responses + _ROUNDING * length
+            ended = engine, prompt_rate * length, admitted, running, now, decodes
+            told = self._answers_are_told and admitted  # else it is those that run
+            if generation_rate and not prompt_rate and not told and self.open == Period():
+                self.changed = self.changed or not self.generates
                 self.generates = True  # long answers go on, and no request tells anything new
+                self._without_news = ended
             else:
-                self.open.decodes = generation_rate * length > self._responses + _ROUNDING * length
-                self._close(engine, prompt_rate * length, admitted, running, now)
+                self._close(*ended)
         self._responses = 0.0
+
+    def pauses(self, engine: str, now: float | None) -> None:
+        """An engine that prints nothing while it is idle may be idle behind each of its lines."""
+        self.quiet_since = now
+        self._paused.add(engine)
 
     def _length(self, engine: str, before: float | None, now: float | None) -> float:
         """Seconds that this line is about. Behind a line without tokens an idle engine leaves lines out, and they end intervals, too."""
         gap = now - before if before is not None and now is not None else 0.0
-        if not 0 < gap <= _LONGEST_INTERVAL:
+        longest = _LONGEST_INTERVAL if self._usual is None else max(_LONGEST_GAP, WINDOW * self._usual)
+        if not 0 < gap <= longest:
             return self._usual or _SECONDS
         if engine in self._paused:
             return min(gap, self._usual or _SECONDS)
         self._usual = min(gap, self._usual or gap)
         return gap
 
-    def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None) -> None:
+    def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None, decodes: bool) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
         period, self.open = self.open, Period()
         self._closes = period.served = True
-        period.told, period.prompt_tokens, period.requests, period.answered = (
+        period.told, period.decodes, period.prompt_tokens, period.requests, period.answered = (
             self._answers_are_told,
+            decodes,
             prompt_tokens,
             requests,
             self._responses,
@@ -306,7 +335,10 @@ class PdEvidence:
 
     def transfers(self, event: KvTransferInterval, engine: str) -> None:
         """The connector's line of the interval that was just printed."""
-        period = self.closed[-1] if self.closed else self.open
+        if self._without_news:
+            self._close(*self._without_news)  # KV came: there was a request, none of whose tokens was computed here
+            self._without_news = None
+        period = self.closed[-1] if self._closes else self.open
         succeeded = self.succeeded
         if event.transfers > 0:
             period.transfers += event.transfers
@@ -314,6 +346,7 @@ class PdEvidence:
                 tokens, moved, running = period.engines[engine]
                 period.engines[engine] = tokens, moved + event.transfers, running
             period.transferred_bytes += event.transfers * event.mean_bytes
+            self._most_fetched = max(self._most_fetched, period.transfers / self.ranks)
             self.succeeded = self.tried = True
         else:
             period.empty += 1
@@ -333,7 +366,7 @@ class PdEvidence:
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
         failed, expired, late = event.failed or 0.0, event.expired or 0.0, event.late or 0.0
-        period = self.closed[-1] if self._closes else self.open
+        period = self.closed[-1] if self.closed else self.open
         period.reported_failures += failed
         period.reported_expired += expired
         period.reported_late += late
@@ -368,6 +401,16 @@ class PdEvidence:
             self.changed = True
         self._responses += count
         self._answers_are_told = self._answers_are_told or count > 0
+        if not self._before:
+            self._go_on(count)
+
+    def _go_on(self, answers: float) -> None:
+        """Where no periodic line tells of intervals, some answers are one: what was recorded does not count forever."""
+        self.open.answered += answers
+        if self.open.answered >= _ANSWERS_OF_AN_INTERVAL:
+            self.changed = self.changed or any(period.eventful for period in self.window())
+            self.closed.append(self.open)
+            self.open = Period()
 
     # -- records -------------------------------------------------------------------------------------------------------
 

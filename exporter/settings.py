@@ -106,7 +106,7 @@ class Settings:
         kv_role = self.values.get("kv_role")
         return role_of(configured, kv_role, no_connector=self._complete and not self.values.get("kv_connector") and not kv_role)
 
-    def pd(self, pair: PairSettings, bytes_per_token: float | None) -> PdSettings:
+    def pd(self, pair: PairSettings, bytes_per_token: float | None, *, from_start: bool) -> PdSettings:
         """What the verdict on prefill/decode disaggregation needs to know."""
         values, role = self.values, self.role(pair.role)
         # A log that does not tell the role may be of an engine without any pair, whose arguments it does not show.
@@ -121,6 +121,7 @@ class Settings:
             compares_hashes=values.get("handshake_compat") != "off",
             bytes_per_token=bytes_per_token,
             limits=pair.limits,
+            from_start=from_start,
         )
 
     def digest(self) -> str:

@@ -146,7 +146,7 @@ class SglangHandlers(ABC):
             if event.ratio is not None:
                 self.gauges.accepted(event.ratio, (dp_rank, self.settings.method or "unknown"))
             self.evidence.interval(events.IntervalStats(dp_rank, 0.0, event.rate or 0.0, running, 0.0), head)
-        self.evidence.quiet_since = head.time  # until the next line: an idle engine prints none
+        self.evidence.pauses(dp_rank, now)
         if self.life.state == "unknown" or (works and self.life.state in ("stalled", "failed")):
             self.life.traffic(head, tokens=works, before=last)
 

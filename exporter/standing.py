@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from exporter.clock import EventClock
 from exporter.counters import Sample
-from exporter.pd_evidence import QUIET_SECONDS, PdEvidence
+from exporter.pd_evidence import PdEvidence
 from exporter.verdict import IDLE, ROLES, STATUSES, VERDICTS, Judgement, PdSettings, judge
 from parsers.header import Head
 
@@ -35,7 +35,7 @@ class Standing:
         if since is None or (at := clock.epoch(since)) is None:
             return None
         if verdict == IDLE and evidence.quiet_from is not None and since.time is not None:
-            return at + evidence.quiet_from - since.time + QUIET_SECONDS
+            return at + evidence.quiet_from - since.time + evidence.quiet_seconds
         return at if verdict == self.verdict else None
 
     def samples(self, evidence: PdEvidence, settings: PdSettings, clock: EventClock, log_now: float | None) -> Iterator[Sample]:

@@ -83,6 +83,8 @@ class PdSettings(NamedTuple):
     bytes_per_token: float | None = None
     """Of one rank's pool, where it is known."""
     limits: FailureLimits = DEFAULT_LIMITS
+    from_start: bool = True
+    """Whether the log tells of the process from its start on, so that a first transfer would have been told of."""
 
 
 class Judgement(NamedTuple):
@@ -151,27 +153,29 @@ def _compatibility(evidence: PdEvidence, settings: PdSettings) -> str:
 
 def _local_prefill(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> str:
     """Whether the prompt tokens that the engine computed itself look like whole prompts."""
-    if not any(period.served for period in window) or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
+    served = [period for period in window if period.served]
+    if not served or settings.version is None or settings.version < _LOCAL_PROMPTS_SINCE:
         return "unknown"
-    whole = _per_request(settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
+    whole = _per_request(evidence, settings, window) > settings.block_tokens or _engine_without_transfers(settings, window)
     if whole or _uncounted(evidence, settings, window):
-        return "fail"
-    told = all(period.told for period in window if period.served)
+        first = len(served) < WINDOW and sum(period.requests for period in served) <= 1 and not evidence.tried
+        return "unknown" if first else "fail"  # somebody tried an engine that had just started
+    told = all(period.told for period in served)
     return "unknown" if not told and _unexplained(evidence, settings, window) else "pass"
 
 
 def _uncounted(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
     """Whether whole prompts were computed here though no access line tells how many: requests that run are no requests of an interval.
 
-    A request whose KV came is at least one transfer, so that what exceeds a block for each transfer belongs to others; where no KV ever
-    came, nothing can have been cached that was not computed here, and a block is enough.
+    A request whose KV came is at least one transfer, so that what exceeds a block for each transfer belongs to others. Where no KV comes,
+    its requests are taken to be no more than those whose KV came before.
     """
     served = [period for period in window if period.served]
     if len(served) < WINDOW or any(period.told for period in served):
         return False
     tokens, transfers = sum(period.prompt_tokens for period in served), sum(period.transfers for period in served)
     if not transfers:
-        return not evidence.succeeded and tokens > settings.block_tokens
+        return tokens > settings.block_tokens * evidence.most_requests
     ratio = local_prefill_ratio(evidence, settings, settings.bytes_per_token)
     return ratio is not None and ratio >= LEAST_LOCAL_SHARE and tokens > settings.block_tokens * transfers
 
@@ -209,11 +213,11 @@ def _fetched(settings: PdSettings, window: list[Period]) -> float:
     return sum(period.transfers for period in window) / settings.ranks
 
 
-def _per_request(settings: PdSettings, window: list[Period]) -> float:
-    """Prompt tokens of a request."""
-    served = [period for period in window if period.served]
-    requests = max(1.0, _fetched(settings, window), sum(period.requests for period in served))
-    return sum(period.prompt_tokens for period in served) / requests
+def _per_request(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> float:
+    """Prompt tokens of a request. Where no access line tells of requests, those that ran at the end of an interval are not all it had."""
+    served, fetched = [period for period in window if period.served], _fetched(settings, window)
+    untold = 1.0 if fetched or any(period.told for period in served) else evidence.most_requests
+    return sum(period.prompt_tokens for period in served) / max(untold, fetched, sum(period.requests for period in served))
 
 
 def _served_without_transfer(evidence: PdEvidence, settings: PdSettings, window: list[Period]) -> bool:
@@ -228,7 +232,8 @@ def _transfer_failure(window: list[Period], transfers: float, settings: PdSettin
     failures = sum(period.failed(settings.ranks) for period in window)
     if not failures:
         return "pass" if tried and not any(period.setups for period in window) else "unknown"
-    succeeded = transfers + sum(period.received for period in window)
+    answered = sum(period.answered for period in window[:-1] if not period.served)  # nothing else tells of successes
+    succeeded = transfers + answered + sum(period.received for period in window)
     return failure_status(settings.limits, failures, sum(period.attempts_failed for period in window), succeeded)
 
 
@@ -285,11 +290,13 @@ def _verdict(
     unheard = idle and witnessed.works  # the log of an engine that works broke off: what came by it may come no more
     transfers = witnessed.transfers > 0 or (not unheard and any(period.transfers for period in window))
     failures = witnessed.failures > 0 or any(period.attempts_failed or period.setups for period in window)
+    unconnected = evidence.tried and not evidence.succeeded
+    mismatched = unconnected and "compatibility" in failed
     rows = (
         ("corruption_risk", _corrupts(evidence, settings, window)),
         ("recomputing", "no_recompute" in failed),
-        ("never_connected", evidence.tried and not evidence.succeeded and (failures or "compatibility" in failed)),
-        ("transport_failing", "no_transfer_failure" in failed),
+        ("never_connected", settings.from_start and (mismatched or (unconnected and failures))),
+        ("transport_failing", mismatched or "no_transfer_failure" in failed),
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
         ("partial", "local_prefill_low" in failed and transfers),
         ("unproven" if unheard else IDLE, idle),

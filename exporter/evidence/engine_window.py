@@ -156,7 +156,8 @@ def engine_checks(told: Interval, settings: PdSettings) -> dict[str, str]:
     checks: dict[str, str] = {}
     if requests and "local" in told:
         # Of a prompt that came over it computes the last token, or the last block.
-        checks["local_prefill_low"] = "fail" if told["local"] / requests > settings.block_tokens else "pass"
+        whole = told["local"] / requests > settings.block_tokens
+        checks["local_prefill_low"] = "pass" if not whole else "fail" if requests > 1 else "unknown"  # one may be somebody's try
     if told.get("transfers"):
         checks["transfers_growing"] = "pass"
     elif "transfers" in told and checks.get("local_prefill_low") == "fail":

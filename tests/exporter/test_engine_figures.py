@@ -124,6 +124,14 @@ def test_only_a_prompt_hit_in_the_cache_needs_no_transfer() -> None:
     assert ("pass", "unknown") == tuple(map(pair.check, ("local_prefill_low", "transfers_growing")))
 
 
+@pytest.mark.parametrize(("requests", "status", "verdict"), [(1, "unknown", "unproven"), (2, "fail", "router_bypass")])
+def test_one_prompt_that_was_computed_here_may_be_a_try(requests: int, status: str, verdict: str) -> None:
+    """Of the window: nobody pages for what somebody sent by hand."""
+    pair = Pair().told(requests=0, moved=0).told(requests=requests, local=1000 * requests)
+
+    assert (status, verdict) == (pair.check("local_prefill_low"), pair.verdict)
+
+
 def test_a_transfer_counts_with_the_first_token_that_follows_it() -> None:
     """They may stand in two readings."""
     pair = Pair().told().told(moved=8).told(requests=1, local=1, external=999)

@@ -156,3 +156,10 @@ def test_a_failed_request_among_many_is_an_accident(every: int) -> None:
         if second in (20, 30):
             reading.feed(room("Decode transfer", second, at=f"02:01:{second:02}"))
     assert reading.check("no_transfer_failure") == "unknown"
+
+
+@pytest.mark.parametrize(("at", "verdict"), [("02:25:59", "unproven"), ("02:26:00", "idle")])
+def test_rare_batches_do_not_put_off_the_idle_time(at: str, verdict: str) -> None:
+    """Its lines are no intervals: twenty minutes between two of them are a time in which it did nothing."""
+    reading = started("decode", decode("02:01:00", pair=PAIR), decode("02:21:00", pair=PAIR), tagged("x", at, ""))
+    assert reading.verdict == verdict

@@ -62,14 +62,44 @@ def test_tokens_that_no_request_whose_kv_came_explains_are_not_proven(answered: 
     assert verdict == reading.verdict
 
 
-def test_kv_that_came_no_more_is_seen_without_access_lines() -> None:
-    """Sixty requests that run may hide whole prompts: it is not known, nothing is proven, and that no transfer came is told."""
+@pytest.mark.parametrize(
+    ("prompt", "verdict", "local"),
+    [
+        pytest.param(600.0, "router_bypass", "fail", id="whole-prompts"),
+        pytest.param(150.0, "unproven", "unknown", id="perhaps-last-blocks"),
+    ],
+)
+def test_kv_that_came_no_more_is_seen_without_access_lines(prompt: float, verdict: str, local: str) -> None:
+    """Sixty long answers hide how many requests are new: sixteen as before have 375 tokens each, or less than a block."""
     reading = read(*decode())
     for at in ("03:14:10", "03:14:20", "03:14:30"):
         reading.feed(stats(at, prompt=1.0, running=60), transfers(16, at))
     assert "proven" == reading.verdict
 
     for at in ("03:14:40", "03:14:50"):
-        reading.feed(stats(at, prompt=600.0, running=60))
+        reading.feed(stats(at, prompt=prompt, running=60))
+    assert verdict == reading.verdict
+    assert (local, "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
+
+
+def test_prompts_that_are_cached_here_are_none_that_bypass() -> None:
+    """Their KV came before; thirty short requests with a last block each ran at the end of no interval."""
+    reading = read(*decode())
+    for at in ("03:14:10", "03:14:20", "03:14:30"):
+        reading.feed(stats(at, prompt=3.0, running=0), transfers(30, at))
+    for at in ("03:14:40", "03:14:50"):
+        reading.feed(stats(at, prompt=48.0, running=0))
+
     assert "unproven" == reading.verdict
-    assert ("unknown", "fail") == (reading.check("local_prefill_low"), reading.check("transfers_growing"))
+
+
+@pytest.mark.parametrize(("answers", "running"), [(1, 0), (1, 1), (0, 0), (0, 1)])
+def test_the_first_request_of_all_is_no_bypass(answers: int, running: int) -> None:
+    """Somebody tries the engine itself before any gateway knows it: two such requests are, as nobody can tell them from others."""
+    reading = read(*decode(), *[POST] * answers, stats("03:14:10", prompt=100.0, running=running))
+    assert ("unproven", "unknown") == (reading.verdict, reading.check("local_prefill_low"))
+    reading.feed(stats("03:14:20", prompt=0.0, running=running), stats("03:14:30", prompt=0.0, generation=0.0, running=0))
+    assert "idle" == reading.feed(line("x", API, "03:20:00")).verdict
+
+    reading.feed(*[POST] * answers, stats("03:20:10", prompt=100.0, running=0))
+    assert ("router_bypass", "fail") == (reading.verdict, reading.check("local_prefill_low"))

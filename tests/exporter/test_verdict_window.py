@@ -2,8 +2,10 @@
 
 import pytest
 
-from .conftest import API, POST, Reading, failure, line, read, skipped, stats, transfers
-from .test_verdict import LATE, MISMATCH, decode, failing, healthy, local, quiet
+from .conftest import API, CORE, POST, READY, STOPPING, Reading, arguments, failure, line, logo, read, skipped, stats, transfers
+from .test_verdict import CONSUMER, LATE, MISMATCH, decode, failing, healthy, local, quiet
+
+NO_STATS = line("AsyncLLM created with api_server_count more than 1; disabling stats logging to avoid incomplete stats.", level="WARNING")
 
 
 def test_a_mismatch_is_over_when_two_clean_intervals_had_transfers() -> None:
@@ -72,6 +74,47 @@ def test_never_connected_stands_until_its_evidence_left_the_window() -> None:
 
     reading.feed(*healthy("03:14:30"), *healthy("03:14:40"), *healthy("03:14:50"), failure("handshake_failed", "cmpl-8", "03:14:52"))
     assert "never_connected" != reading.verdict
+
+
+@pytest.mark.parametrize(
+    ("start", "verdict"),
+    [
+        pytest.param(decode(policy="fail"), "never_connected", id="whole"),
+        pytest.param([READY], "transport_failing", id="without-a-start-line"),
+        pytest.param([*decode(policy="fail"), NO_STATS], "transport_failing", id="prints-no-statistics"),
+        pytest.param([stats("03:14:10")], "transport_failing", id="attached-while-it-served"),
+        pytest.param([], "transport_failing", id="attached-to-a-failing-one"),
+    ],
+)
+def test_a_log_that_begins_in_the_middle_cannot_tell_of_never(start: list[str], verdict: str) -> None:
+    """KV may have come before its first line."""
+    reading = read(*start, failure("handshake_setup_failed", None), failure("handshake_failed"), failing(1), pd_role="decode")
+
+    assert verdict == reading.verdict
+
+
+@pytest.mark.parametrize("end", [STOPPING, line("EngineCore encountered a fatal error.", CORE, "03:20:00", level="ERROR")])
+def test_the_process_behind_an_end_is_innocent_though_only_its_ready_line_is_told(end: str) -> None:
+    """Its start lines are lost, or its level is too high for them."""
+    reading = read(*decode(), *healthy("03:14:10"), skipped(at="03:14:12"), end)
+    assert "recomputing" == reading.verdict
+
+    assert "unproven" == reading.feed(READY).verdict
+    assert "never_connected" != reading.feed(failure("handshake_failed", at="03:21:00")).verdict
+
+
+@pytest.mark.parametrize("off", ["", "'disable_log_stats': True, "])
+def test_an_accident_is_over_though_no_periodic_line_tells_of_intervals(off: str) -> None:
+    """Its level is WARNING, or it prints no statistics: what succeeds is never told of, but answers are."""
+    start = [logo(), arguments(f"{off}'kv_transfer_config': {CONSUMER}")] if off else []
+    reading = read(*start, READY, *[POST] * 30, failure("transfer_failed"), *[POST] * 8, pd_role="decode")
+    assert "unproven" == reading.verdict
+
+    reading.feed(failure("transfer_failed", "cmpl-2"), *[POST] * 8)
+    assert "transport_failing" == reading.verdict
+
+    reading.feed(*[POST] * 50)
+    assert "unproven" == reading.verdict
 
 
 def test_read_after_expiry_leaves_the_window_as_well() -> None:
