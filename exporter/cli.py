@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from exporter.analysis.inputs import SavedLog
 
 _DRIFTED = 1
-_INTERRUPTED = 130
-"""What a shell says of a command that Ctrl-C ended; 1 would be a finding of `analyze`."""
+_INTERRUPTED, _NOBODY_READS = 130, 141
+"""What a shell says of a command that a signal ended; 1 would be a finding of `analyze`."""
 
 _LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
@@ -74,13 +74,18 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Commands(click.Group):
-    """Ended by Ctrl-C without a word, also while a command is being imported."""
+    """Ended with one line where something cannot be read or written; by Ctrl-C, or a reader that had enough, without a word."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
+        except BrokenPipeError:
+            sys.stdout = None  # nothing may be flushed at exit
+            sys.exit(_NOBODY_READS)
+        except OSError as error:
+            fail(": ".join(filter(None, (error.filename and str(error.filename), error.strerror or str(error)))))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -189,14 +194,11 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
     damages: list[str] = []
-    try:
-        for log in _saved_logs(files):
-            source = saved.source_of(log, **given)
-            for _ in saved.read_all(log, source, damages.append):
-                pass
-            snapshots += saved.snapshots(source)
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
+    for log in _saved_logs(files):
+        source = saved.source_of(log, **given)
+        for _ in saved.read_all(log, source, damages.append):
+            pass
+        snapshots += saved.snapshots(source)
     click.echo(exposition(snapshots), nl=False)
     fail_if_damaged(damages)
 
@@ -213,18 +215,11 @@ def events(files: Sequence[str], follow: bool) -> None:
         fail("--follow takes one FILE")
     refuse(files)
     damages: list[str] = []
-    try:
-        for log in _saved_logs(files):
-            source = saved.source_of(log)
-            for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
-                for each in found:
-                    click.echo(event_line(source.name, each, source.clock))
-    except BrokenPipeError:
-        sys.stdout = None  # the reader had enough: nothing may be flushed at exit
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
-    except KeyboardInterrupt:
-        sys.exit(0)
+    for log in _saved_logs(files):
+        source = saved.source_of(log)
+        for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
+            for each in found:
+                click.echo(event_line(source.name, each, source.clock))
     fail_if_damaged(damages)
 
 
@@ -282,8 +277,6 @@ def replay(file: Path, target: Path, speed: float) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or target}: {error.strerror}")
-    except KeyboardInterrupt:
-        sys.exit(0)
 
 
 @main.group()

@@ -86,12 +86,9 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
 
         refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
-        try:
-            logs = saved_logs(list(files), year)
-            with progress([log.size for log in logs]) as tick:
-                report = read(logs, zone=zone, tick=tick, **given)
-        except OSError as error:
-            fail(f"{error.filename or 'standard input'}: {error.strerror}")
+        logs = saved_logs(list(files), year)
+        with progress([log.size for log in logs]) as tick:
+            report = read(logs, zone=zone, tick=tick, **given)
         with output(target) as out:
             if form == "json":
                 out.write(report.model_dump_json(indent=2) + "\n")
@@ -177,8 +174,6 @@ def capacity_command(
         fail(f"{table}: {error}")
     except prompt_size.SizeError as error:
         fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
     told = answer(ceilings, prompt_tokens, output_tokens, concurrency, rows, basis)
     if as_json:
         click.echo(json.dumps(told.public(), indent=2))
@@ -202,12 +197,9 @@ def check_command(files: Sequence[str], as_json: bool) -> None:
     from exporter.analysis.inputs import saved_logs
 
     refuse(files)
-    try:
-        logs = saved_logs(list(files))
-        with progress([log.size for log in logs]) as tick:
-            checked = [check(log, tick) for log in logs]
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
+    logs = saved_logs(list(files))
+    with progress([log.size for log in logs]) as tick:
+        checked = [check(log, tick) for log in logs]
     if as_json:
         click.echo(json.dumps([each.public() for each in checked], indent=2))
     else:
@@ -265,26 +257,23 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
         refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
         scrapes, damages = 0, list[str]()
-        try:
-            logs = saved_logs(list(files), year)
-            with (
-                Backfill(interval, {"job": "inferlog", "instance": "backfill", **labels}) as fill,
-                progress([log.size for log in logs]) as tick,
-            ):
-                for log in logs:
-                    guess = guessed_zone(log) if zone is None else None
-                    if told := assumed(log, guess):
-                        click.echo(f"{log.path}: {told}", err=True)
-                    filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
-                    scrapes += filled.scrapes
-                    click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
-                    damages += filled.damages
-                if not scrapes:
-                    fail("no line with a time is in these logs: there is nothing to write")
-                with output(target) as out:
-                    fill.write(out)
-        except OSError as error:
-            fail(f"{error.filename or 'standard input'}: {error.strerror}")
+        logs = saved_logs(list(files), year)
+        with (
+            Backfill(interval, {"job": "inferlog", "instance": "backfill", **labels}) as fill,
+            progress([log.size for log in logs]) as tick,
+        ):
+            for log in logs:
+                guess = guessed_zone(log) if zone is None else None
+                if told := assumed(log, guess):
+                    click.echo(f"{log.path}: {told}", err=True)
+                filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
+                scrapes += filled.scrapes
+                click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
+                damages += filled.damages
+            if not scrapes:
+                fail("no line with a time is in these logs: there is nothing to write")
+            with output(target) as out:
+                fill.write(out)
         fail_if_damaged(damages)
 
     return backfill

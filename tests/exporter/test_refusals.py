@@ -14,6 +14,7 @@ from exporter.cli import main
 from tests.conftest import DATA
 
 HEALTHY = DATA / "vllm-0.32/captured-pd-decode-proven.log"
+INFERLOG = (sys.executable, "-m", "exporter")
 READERS = ("analyze", "check", "metrics", "events", "capacity", "backfill")
 
 
@@ -59,3 +60,24 @@ def test_ctrl_c(command: str) -> None:
         assert process.stdout
         assert process.stderr
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+READ = ("analyze", "analyze --format json", "analyze --format html", "check", "metrics", "events", "capacity")
+
+
+@pytest.mark.parametrize("command", READ)
+def test_no_room_for_the_answer(command: str) -> None:
+    """A full disk below standard output."""
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([*INFERLOG, *command.split(), HEALTHY], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (2, b"inferlog: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", READ)
+def test_a_reader_that_had_enough(command: str) -> None:
+    """As `head`; it is no answer of `analyze`, and nobody's fault."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        ended = subprocess.run([*INFERLOG, *command.split(), HEALTHY], stdout=pipe, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (141, b"")
