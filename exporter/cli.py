@@ -4,13 +4,14 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
+from exporter.export import export
 from exporter.refusals import fail, fail_if_damaged, refuse
 from exporter.version import VERSION
 
@@ -149,7 +150,7 @@ def run(
     # What comes while the rest is being imported: an orderly end, and a reload of what is not loaded yet.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from exporter.checkpoint import StateInUseError
+    from exporter.checkpoint import StateFileError
     from exporter.config import Config, ConfigError, from_flags, load
     from exporter.serve import ListenError, serve
 
@@ -174,7 +175,7 @@ def run(
 
     try:
         serve(settings(), settings)
-    except (ConfigError, ListenError, StateInUseError) as error:
+    except (ConfigError, ListenError, StateFileError) as error:
         fail(str(error))
 
 
@@ -227,6 +228,7 @@ main.add_command(analyze_command(_source_options))
 main.add_command(backfill_command(_source_options))
 main.add_command(capacity_command)
 main.add_command(check_command)
+main.add_command(export)
 
 
 @main.command()
@@ -277,50 +279,6 @@ def replay(file: Path, target: Path, speed: float) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or target}: {error.strerror}")
-
-
-@main.group()
-def export() -> None:
-    """Write what is shipped with inferlog."""
-
-
-@export.command("alerts")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--runbook-url", metavar="URL", help="Where alerts find their runbooks; any daemon serves them as /runbooks/ALERT.")
-@click.option("--dashboard-url", metavar="URL", help="Where Grafana is.")
-def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | None) -> None:
-    """Write alert and recording rules, the same as a PrometheusRule, an Alertmanager snippet and runbooks to DIR."""
-    from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files
-
-    _write_files(folder, alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS))
-
-
-@export.command("dashboards")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-def export_dashboards(folder: Path) -> None:
-    """Write the Grafana dashboards to DIR, as JSON to import or to provision."""
-    from exporter.shipped import dashboard_files
-
-    _write_files(folder, dashboard_files())
-
-
-@export.command("manifests")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-def export_manifests(folder: Path) -> None:
-    """Write kustomize overlays, the Helm chart and the compose file to DIR/deploy, rules and dashboards for them beside it."""
-    from exporter.shipped import manifest_files
-
-    _write_files(folder, manifest_files())
-
-
-def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
-    try:
-        for name, text in files:
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{error.filename or folder}: {error.strerror}")
 
 
 @main.command()
