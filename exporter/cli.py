@@ -204,7 +204,7 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     fail_if_damaged(damages)
 
 
-@main.command()
+@main.command(short_help="Print what logs tell, one JSON object a line.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--follow", is_flag=True, help="Go on as the log grows.")
 def events(files: Sequence[str], follow: bool) -> None:
@@ -231,7 +231,7 @@ main.add_command(check_command)
 main.add_command(export)
 
 
-@main.command()
+@main.command(short_help="Compare what a release prints with what the rules rest on.")
 @click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL_OR_DIR...")
 @click.option("--all", "every", is_flag=True, help="Tell of the living rules, too.")
 @click.option("--facts", type=click.Path(dir_okay=False, path_type=Path), help="Data file to take what these releases print into.")
@@ -262,7 +262,7 @@ def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
         sys.exit(_DRIFTED)
 
 
-@main.command()
+@main.command(short_help="Write a saved log again, in its own time.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
 @click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")
@@ -281,7 +281,7 @@ def replay(file: Path, target: Path, speed: float) -> None:
         fail(f"{error.filename or target}: {error.strerror}")
 
 
-@main.command()
+@main.command(short_help="Serve bundled logs while they are written.")
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", default="127.0.0.1:19877", show_default=True)
 @click.option("--speed", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Times as fast as the logs were written.")
 def demo(listen_address: str, speed: float) -> None:

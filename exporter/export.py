@@ -13,7 +13,7 @@ def export() -> None:
     """Write what is shipped with inferlog."""
 
 
-@export.command("alerts")
+@export.command("alerts", short_help="Write the rules, an Alertmanager snippet and the runbooks.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--runbook-url", metavar="URL", help="Where alerts find their runbooks; any daemon serves them as /runbooks/ALERT.")
 @click.option("--dashboard-url", metavar="URL", help="Where Grafana is.")
@@ -24,7 +24,7 @@ def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | No
     _write_files(folder, alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS))
 
 
-@export.command("dashboards")
+@export.command("dashboards", short_help="Write the Grafana dashboards.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 def export_dashboards(folder: Path) -> None:
     """Write the Grafana dashboards to DIR, as JSON to import or to provision."""
@@ -33,7 +33,7 @@ def export_dashboards(folder: Path) -> None:
     _write_files(folder, dashboard_files())
 
 
-@export.command("manifests")
+@export.command("manifests", short_help="Write kustomize overlays, the Helm chart, the compose file.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 def export_manifests(folder: Path) -> None:
     """Write kustomize overlays, the Helm chart and the compose file to DIR/deploy, rules and dashboards for them beside it."""

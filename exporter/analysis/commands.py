@@ -112,7 +112,7 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
     return analyze
 
 
-@click.command("capacity")
+@click.command("capacity", short_help="Say what fits into the KV pool and into one step.")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option("--pool-tokens", type=click.IntRange(1), help="Size of the KV pool; default: as the logs tell.")
 @click.option("--max-model-len", type=click.IntRange(1), help="The longest request; default: as the logs tell.")
@@ -183,7 +183,7 @@ def capacity_command(
     fail_if_damaged(damages)
 
 
-@click.command("check")
+@click.command("check", short_help="Say how much of logs is understood, and why one sees nothing.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(files: Sequence[str], as_json: bool) -> None:
@@ -234,7 +234,7 @@ def _interval(context: click.Context, parameter: click.Parameter, value: str) ->
 def backfill_command(source_options: Callable[..., Any]) -> click.Command:
     """`inferlog backfill`, with the settings of a source as options."""
 
-    @click.command("backfill")
+    @click.command("backfill", short_help="Write saved logs as OpenMetrics, for yesterday on a dashboard.")
     @click.argument("files", nargs=-1, required=True, metavar="FILE...")
     @click.option("-o", "--output", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
     @click.option("--interval", callback=_interval, default="15s", show_default=True, metavar="DURATION", help="Time between scrapes.")
