@@ -1,6 +1,7 @@
 """The `inferlog` command. Each command imports what it needs when it runs: a short one starts in a tenth of a second."""
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -93,6 +94,10 @@ class _Commands(click.Group):
 @click.version_option(VERSION, prog_name="inferlog")
 def main() -> None:
     """Turn the logs of LLM inference engines into Prometheus metrics."""
+    # Whatever the locale says, names of files come out as the bytes that went in, and pages say that they are UTF-8.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     # Nearly every object lives for one line and is freed by its reference count: the cycle collector has nothing to find.
     gc.set_threshold(50_000, 20, 100)
 
@@ -292,5 +297,7 @@ def demo(listen_address: str, speed: float) -> None:
 
     try:
         run_demo(listen_address, speed=speed)
-    except (ConfigError, ListenError) as error:
+    except ConfigError as error:
         fail(str(error))
+    except ListenError as error:
+        fail(f"{error}: inferlog demo --web.listen-address 127.0.0.1:PORT takes another port")

@@ -57,7 +57,7 @@ def output(path: Path | None) -> Iterator[Any]:
         yield sys.stdout
         return
     try:
-        with path.open("w", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
             yield file
     except OSError as error:
         fail(f"{path}: {error.strerror}")

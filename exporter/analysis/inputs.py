@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import sys
 import time
 import zlib
@@ -98,6 +99,11 @@ def _first_time(path: str, written: Written) -> float | None:
     except DamagedError:
         pass  # what came before may have told one
     return log.last_time
+
+
+def shown(path: str) -> str:
+    """A path as text, also where the bytes of its name are none."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 class DamagedError(Exception):

@@ -15,6 +15,7 @@ from tests.conftest import DATA
 
 HEALTHY = DATA / "vllm-0.32/captured-pd-decode-proven.log"
 INFERLOG = (sys.executable, "-m", "exporter")
+READ = ("analyze", "analyze --format json", "analyze --format html", "check", "metrics", "events", "capacity")
 READERS = ("analyze", "check", "metrics", "events", "capacity", "backfill")
 
 
@@ -62,7 +63,18 @@ def test_ctrl_c(command: str) -> None:
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
-READ = ("analyze", "analyze --format json", "analyze --format html", "check", "metrics", "events", "capacity")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("command", READ)
+def test_a_name_that_is_no_text(command: str, locale: str, tmp_path: Path) -> None:
+    """And one in another alphabet, in each locale."""
+    for name in (b"\xff.log", "日志.log".encode()):
+        path = os.fsencode(tmp_path) + b"/" + name
+        Path(os.fsdecode(path)).write_bytes(HEALTHY.read_bytes())
+        environment = os.environ | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8:strict"}
+        if locale == "C":
+            del environment["PYTHONIOENCODING"]
+        ended = subprocess.run([*INFERLOG, *command.split(), path], env=environment, capture_output=True, check=False, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("command", READ)
