@@ -13,16 +13,13 @@ import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
 from exporter.export import export
-from exporter.refusals import fail, fail_if_damaged, refuse
+from exporter.refusals import Commands, fail, fail_if_damaged, refuse
 from exporter.version import VERSION
 
 if TYPE_CHECKING:
     from exporter.analysis.inputs import SavedLog
 
 _DRIFTED = 1
-_INTERRUPTED, _NOBODY_READS = 130, 141
-"""What a shell says of a command that a signal ended; 1 would be a finding of `analyze`."""
-
 _LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
@@ -75,22 +72,7 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-class _Commands(click.Group):
-    """Ended with one line where something cannot be read or written; by Ctrl-C, or a reader that had enough, without a word."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.exit(_INTERRUPTED)
-        except BrokenPipeError:
-            sys.stdout = None  # nothing may be flushed at exit
-            sys.exit(_NOBODY_READS)
-        except OSError as error:
-            fail(": ".join(filter(None, (error.filename and str(error.filename), error.strerror or str(error)))))
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(VERSION, prog_name="inferlog")
 def main() -> None:
     """Turn the logs of LLM inference engines into Prometheus metrics."""

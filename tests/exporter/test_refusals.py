@@ -3,6 +3,7 @@
 import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,15 @@ def test_what_is_damaged(command: str, tmp_path: Path) -> None:
     run(command, HEALTHY, code=0)
     last = run(command, path).stderr.splitlines()[-1]
     assert last.startswith(f"inferlog: {path}: damaged, the rest could not be read (")
+
+
+def test_a_demo_whose_port_is_taken() -> None:
+    """Says how to take another: `make demo` has no flags."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        ended = subprocess.run([*INFERLOG, "demo", "--web.listen-address", address], capture_output=True, check=False, timeout=60)
+    told = f"cannot listen on {address}: Address already in use: inferlog demo --web.listen-address 127.0.0.1:PORT takes another port"
+    assert (ended.returncode, ended.stderr.decode()) == (2, f"inferlog: {told}\n")
 
 
 FOREGROUND = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from exporter.cli import main; main()"
