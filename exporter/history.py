@@ -22,13 +22,13 @@ _BURST_SECONDS = 60.0
 _WORDS = frozenset({str, bool})
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTED: tuple[type[Any], ...] = (
-    events.EngineStarted, events.ContainerStarted, events.EngineReady, events.WarmupFailed, events.EngineStopping, events.EngineFailure,
+    events.EngineStarted, events.ContainerStarted, events.EngineReady, events.WarmupFailed, events.EngineStopping,
     events.AddressInUse, events.UncaughtException, events.Hazard, events.HealthCheckFailed, events.Retracted,
     events.CompileFailed, events.CompilerSeen, events.DraftMismatch, events.KvRoomMixedUp,
     events.KvTransferFailure, events.KvRoomFailed, events.KvCompatibility, events.KvPeerChanged, events.KvParamsRefused, events.KvExpired,
     events.KvLateRead, events.KvRecomputed, events.KvLoadFailed, events.KvLoadSkipped, events.TransportError,
 )  # fmt: skip
-"""Not what is periodic, nor what the state of the engine tells as well. Compiles are noted once they are counted."""
+"""Not what is periodic, nor what the state of the engine tells as well. Compiles and failures are noted once they are counted."""
 
 _PUBLIC_FIELDS = {kind: tuple(name for name in kind._fields if name not in PRIVATE_FIELDS and name != "kernel") for kind in _NOTED}
 
@@ -102,6 +102,10 @@ class History:
     def compiled(self, backend: str, kind: str, phase: str, now: Moment) -> None:
         """A compile that counts."""
         self._note(_text("Compiled", (("backend", backend), ("kind", kind), ("phase", phase))), now)
+
+    def failed(self, kind: str, now: Moment) -> None:
+        """A failure that is none of a shutdown's last words."""
+        self._note(_text("EngineFailure", (("kind", kind),)), now)
 
     def judged(self, verdict: str, now: Moment) -> None:
         """Another P/D verdict: each stands for itself, since the one before ended with it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from exporter.counters import FOLD_SECONDS, Counters, Digest, Folds, Sample
 from exporter.format_drift import FormatDrift
-from exporter.history import History
+from exporter.history import History, moment_of
 from exporter.startup import PHASES, UNTOLD, StartupPhase
 from parsers.events import EngineFailure, EngineStarted, Hazard, PhaseFinished, StartupTimings
 from parsers.header import Head
@@ -175,6 +175,7 @@ class LifeCycle:
             return
         elif kind in _PART_OF_FAILED_START and (self.state == "starting" or self._start_failed(head) or self._never_ready):
             kind = "startup_failed"
+        self.history.failed(kind, moment_of(head))
         now = head.time or 0.0
         before = self._incidents.get(kind)
         self._incidents[kind] = now

@@ -218,11 +218,12 @@ def _previous(engine: Engine) -> Facts | None:
 
 def _recent(now: _Now) -> Facts:
     clock, history = now.source.clock, now.engine.life.history
+    recent: list[Facts] = [
+        {"first_at": each.first.epoch(clock), "last_at": each.last.epoch(clock), "count": each.count, **each.public()}
+        for each in reversed(history.events)
+    ]
     return {
-        "events": [
-            {"first_at": each.first.epoch(clock), "last_at": each.last.epoch(clock), "count": each.count, **each.public()}
-            for each in reversed(history.events)
-        ],
+        "events": sorted(recent, key=lambda each: each["last_at"] or 0.0, reverse=True),
         "jit_kernels": [
             {"backend": each.backend, "kind": each.kind, "kernel": each.name, "last_at": each.last.epoch(clock), "compiles": each.count}
             for each in now.engine.jit.incidents.kernels.values()

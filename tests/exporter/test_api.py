@@ -27,6 +27,7 @@ from .conftest import (
     connector,
     core,
     expired_and_failed,
+    failure,
     line,
     logo,
     read,
@@ -344,6 +345,21 @@ def test_events_are_the_last_ones_first() -> None:
     assert [("engine_failure", 1), ("engine_ready", 1), ("engine_started", 1), ("engine_started", 1)] == events(
         read(*SERVING, stats(), POST, error(FATAL, "03:20:00"))
     )
+
+
+def test_last_words_of_a_shutdown_are_no_failure() -> None:
+    """As they are none in the metrics."""
+    names = [name for name, _ in events(read(*SERVING, STOPPING, error(FATAL, "03:20:00")))]
+
+    assert "engine_stopping" in names
+    assert "engine_failure" not in names
+
+
+def test_events_are_in_the_order_of_their_last_time() -> None:
+    """One that goes on for long is not behind what it outlasted."""
+    reading = read(*SERVING, skipped("cmpl-1", "03:16:00"), failure("transfer_failed", at="03:16:10"), skipped("cmpl-2", "03:16:20"))
+
+    assert [("kv_load_skipped", 2), ("kv_transfer_failure", 1)] == [each for each in events(reading) if each[0].startswith("kv_")]
 
 
 def test_an_event_that_repeats_is_one_entry_that_counts() -> None:
