@@ -23,7 +23,7 @@ _LONGEST_GAP = 120.0  # between two lines of which the first told of tokens; a l
 _LONGEST_INTERVAL = 1800.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
-_ANSWERS_OF_AN_INTERVAL = 20
+_ANSWERS_OF_AN_INTERVAL = 20.0
 
 BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
@@ -406,11 +406,14 @@ class PdEvidence:
 
     def _go_on(self, answers: float) -> None:
         """Where no periodic line tells of intervals, some answers are one: what was recorded does not count forever."""
-        self.open.answered += answers
-        if self.open.answered >= _ANSWERS_OF_AN_INTERVAL:
+        over, rest = divmod(self.open.answered + answers, _ANSWERS_OF_AN_INTERVAL)
+        if over:
             self.changed = self.changed or any(period.eventful for period in self.window())
+        for _ in range(min(int(over), WINDOW + 1)):
+            self.open.answered = _ANSWERS_OF_AN_INTERVAL
             self.closed.append(self.open)
             self.open = Period()
+        self.open.answered = rest
 
     # -- records -------------------------------------------------------------------------------------------------------
 
