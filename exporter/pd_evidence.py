@@ -458,12 +458,18 @@ class PdEvidence:
     def recomputed(self, requests: float) -> None:
         """The scheduler says that it computes prompts again, whose KV did not come."""
         self._record().recomputed += requests
-        self.ignores_loads = False
+        self._reacts()
 
     def load_failed(self, requests: float) -> None:
         """The scheduler says that it fails requests whose KV did not come."""
         self._record().load_failed += requests
+        self._reacts()
+
+    def _reacts(self) -> None:
+        """The scheduler has a word on failed loads after all: the step in which they were may have compiled."""
         self.ignores_loads = False
+        for period in self.window():
+            period.unanswered_loads = 0
 
     def expired(self) -> None:
         """A request's blocks were freed, and nobody had fetched them."""

@@ -397,3 +397,15 @@ def test_periodic_line_between_worker_and_scheduler_changes_nothing() -> None:
     lines = [*decode("0.26.0"), *healthy("03:14:10"), failure("transfer_failed"), skipped()]
 
     assert "recomputing" == read(*lines, stats("03:14:20"), recovered()).verdict
+
+
+@pytest.mark.parametrize(
+    ("policy", "word", "verdict"), [("recompute", recovered(at="03:14:35"), "recomputing"), ("fail", failing(1, "03:14:35"), "unproven")]
+)
+def test_a_scheduler_that_answers_late_has_answered(policy: str, word: str, verdict: str) -> None:
+    """The step in which a load failed compiled for half a minute: no answer may be wrong."""
+    lines = [*decode("0.26.0", policy), *healthy("03:14:00"), failure("transfer_failed", at="03:14:05"), skipped(at="03:14:05")]
+    reading = read(*lines, *healthy("03:14:30"))
+    assert "corruption_risk" == reading.verdict
+
+    assert verdict == reading.feed(word).verdict
