@@ -275,7 +275,7 @@ class PdEvidence:
         if engine in self._paused:
             return min(gap, self._usual or _SECONDS)
         self._usual = min(gap, self._usual or gap)
-        return gap
+        return gap if gap > self._usual + 1 else self._usual  # times have no fractions, which counts where lines come each second
 
     def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None, decodes: bool) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
