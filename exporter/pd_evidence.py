@@ -213,7 +213,7 @@ class PdEvidence:
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
         since = self._told_at if self.quiet_since is None else self.quiet_since
-        return now is not None and since is not None and now - since >= self.quiet_seconds
+        return now is not None and since is not None and now - since >= QUIET_SECONDS and now - since >= self.quiet_seconds
 
     @property
     def most_requests(self) -> float:
@@ -269,8 +269,8 @@ class PdEvidence:
     def _length(self, engine: str, before: float | None, now: float | None) -> float:
         """Seconds that this line is about. Behind a line without tokens an idle engine leaves lines out, and they end intervals, too."""
         gap = now - before if before is not None and now is not None else 0.0
-        longest = _LONGEST_INTERVAL if self._usual is None else max(_LONGEST_GAP, WINDOW * self._usual)
-        if not 0 < gap <= longest:
+        hole = gap > _LONGEST_GAP and gap > (_LONGEST_INTERVAL if self._usual is None else WINDOW * self._usual)
+        if hole or gap <= 0:
             return self._usual or _SECONDS
         if engine in self._paused:
             return min(gap, self._usual or _SECONDS)
