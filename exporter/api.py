@@ -1,9 +1,9 @@
 """What engines are doing, for probes, benchmarks and people: JSON, and the status page. Unknown sources are 404."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from exporter.exposition import StoppingError
@@ -12,6 +12,13 @@ from exporter.version import VERSION
 
 _UNAVAILABLE = 503
 _NOT_FOUND = 404
+_OTHER_ANSWERS: dict[int | str, dict[str, Any]] = {
+    _NOT_FOUND: {"description": "There is no such source."},
+    _UNAVAILABLE: {"description": "The history of the logs is being read, or inferlog ends; of /engine/ready also: not ready."},
+}
+
+Source = Annotated[str, Query(description="Only this source, and what is in its log beside others; default: all.")]
+Strict = Annotated[bool, Query(description="Whether a compile at this moment counts as not ready; default: no.")]
 
 
 class Look(Protocol):
@@ -37,7 +44,7 @@ class Api:
             ("/engine/startup", self.startup),
             ("/engine/ready", self.ready),
         ):
-            router.add_api_route(path, answer, methods=["GET"], response_model=None)
+            router.add_api_route(path, answer, methods=["GET"], response_model=None, responses=_OTHER_ANSWERS)
             router.add_api_route(path, answer, methods=["HEAD"], response_model=None, include_in_schema=False)
         return router
 
@@ -57,24 +64,24 @@ class Api:
 
         return Response(status_script(), media_type="text/javascript")
 
-    def status(self, source: str = "") -> Response:
+    def status(self, source: Source = "") -> Response:
         """All that is known of the engines. It says so itself when the history is not read yet."""
         if not self._ready():
             return JSONResponse({"version": VERSION, "reading_history": True, "engines": []})
         return self._answer(status, source, {"version": VERSION, "reading_history": False})
 
-    def events(self, source: str = "") -> Response:
+    def events(self, source: Source = "") -> Response:
         """The last events of each engine."""
         return self._answer(recent, source)
 
-    def startup(self, source: str = "") -> Response:
+    def startup(self, source: Source = "") -> Response:
         """In which phase the engines are, and since when."""
         return self._answer(startup, source)
 
-    def ready(self, source: str = "", strict: bool = False) -> Response:
+    def ready(self, source: Source = "", strict: Strict = False) -> Response:
         """200 when the engine became ready, with several when all did; a headless node has no readiness, and is not asked beside others.
 
-        With `strict` nothing may compile at this moment. A probe of that kind can empty a Service.
+        With strict nothing may compile at this moment. A probe of that kind can empty a Service.
         """
 
         def is_ready(engines: Engines) -> bool:

@@ -6,18 +6,20 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
+from exporter.refusals import fail, fail_if_damaged, refuse
 from exporter.version import VERSION
 
 if TYPE_CHECKING:
     from exporter.analysis.inputs import SavedLog
 
-USAGE_ERROR = 2
-FAILURE = 1
+_DRIFTED = 1
+_INTERRUPTED = 130
+"""What a shell says of a command that Ctrl-C ended; 1 would be a finding of `analyze`."""
 
 _LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
@@ -43,16 +45,6 @@ def _labels(context: click.Context, parameter: click.Parameter, values: Sequence
 def _labels_of_the_pod() -> dict[str, str]:
     """Labels from the environment, where a manifest can put what a pod's label says; that label need not be there."""
     return {name.removeprefix(_LABEL): value for name, value in os.environ.items() if name.startswith(_LABEL) and value}
-
-
-def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
-    click.echo(f"inferlog: {message}", err=True)
-    sys.exit(code)
-
-
-def _refuse_two_inputs(files: Sequence[str]) -> None:
-    if files.count("-") > 1:
-        _fail("standard input can be read once")
 
 
 def _saved_logs(files: Sequence[str]) -> "Iterator[SavedLog]":
@@ -81,7 +73,17 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class _Commands(click.Group):
+    """Ended by Ctrl-C without a word, also while a command is being imported."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(VERSION, prog_name="inferlog")
 def main() -> None:
     """Turn the logs of LLM inference engines into Prometheus metrics."""
@@ -167,10 +169,8 @@ def run(
 
     try:
         serve(settings(), settings)
-    except ConfigError as error:
-        _fail(str(error))
-    except (ListenError, StateInUseError) as error:
-        _fail(str(error), FAILURE)
+    except (ConfigError, ListenError, StateInUseError) as error:
+        fail(str(error))
 
 
 @main.command()
@@ -184,7 +184,7 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     from exporter import saved
     from exporter.exposition import exposition
 
-    _refuse_two_inputs(files)
+    refuse(files)
     settings = {"pd_role": pd_role, "pd_expect": pd_expect, "warmup_grace": warmup_grace}
     given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
@@ -196,10 +196,9 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
                 pass
             snapshots += saved.snapshots(source)
     except OSError as error:
-        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
+        fail(f"{error.filename or 'standard input'}: {error.strerror}")
     click.echo(exposition(snapshots), nl=False)
-    if damages:
-        _fail("; ".join(damages), FAILURE)
+    fail_if_damaged(damages)
 
 
 @main.command()
@@ -211,8 +210,8 @@ def events(files: Sequence[str], follow: bool) -> None:
     from exporter.event_lines import event_line, followed
 
     if follow and len(files) > 1:
-        _fail("--follow takes one FILE")
-    _refuse_two_inputs(files)
+        fail("--follow takes one FILE")
+    refuse(files)
     damages: list[str] = []
     try:
         for log in _saved_logs(files):
@@ -223,11 +222,10 @@ def events(files: Sequence[str], follow: bool) -> None:
     except BrokenPipeError:
         sys.stdout = None  # the reader had enough: nothing may be flushed at exit
     except OSError as error:
-        _fail(f"{error.filename or 'standard input'}: {error.strerror}", FAILURE)
+        fail(f"{error.filename or 'standard input'}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(0)
-    if damages:
-        _fail("; ".join(damages), FAILURE)
+    fail_if_damaged(damages)
 
 
 main.add_command(analyze_command(_source_options))
@@ -257,14 +255,14 @@ def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
             comparison = compare(release)
             known.add(release)
         except (ReleaseError, OSError) as error:
-            _fail(str(error))
+            fail(str(error))
         for line in report(comparison, every=every):
             click.echo(line)
         broken = broken or bool(comparison.broken)
     if facts:
         known.dump(facts)
     if broken:
-        sys.exit(FAILURE)
+        sys.exit(_DRIFTED)
 
 
 @main.command()
@@ -277,13 +275,13 @@ def replay(file: Path, target: Path, speed: float) -> None:
     from exporter.replay import replay_log
 
     if target.exists() and target.samefile(file):
-        _fail(f"{target}: would be written over the log")
+        fail(f"{target}: would be written over the log")
     try:
         replay_log(file, target, speed=speed)
     except DamagedError as error:
-        _fail(f"{file}: damaged, the rest could not be read ({error})", FAILURE)
+        fail(str(error))
     except OSError as error:
-        _fail(f"{error.filename or target}: {error.strerror}", FAILURE)
+        fail(f"{error.filename or target}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(0)
 
@@ -329,7 +327,7 @@ def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        _fail(f"{error.filename or folder}: {error.strerror}", FAILURE)
+        fail(f"{error.filename or folder}: {error.strerror}")
 
 
 @main.command()
@@ -343,7 +341,5 @@ def demo(listen_address: str, speed: float) -> None:
 
     try:
         run_demo(listen_address, speed=speed)
-    except ConfigError as error:
-        _fail(str(error))
-    except ListenError as error:
-        _fail(str(error), FAILURE)
+    except (ConfigError, ListenError) as error:
+        fail(str(error))

@@ -1,5 +1,6 @@
 """One source that is followed: its engine, its files, and the state from which both go on."""
 
+import errno
 import json
 import logging
 import os
@@ -267,7 +268,10 @@ class FollowedSource:
         if error != self._errors.get(path, ""):
             self._errors[path] = error
             if error not in ("", "ENOENT", "EAGAIN"):
-                logger.warning("source %s: %s: %s", self.name, path, error)
+                code = getattr(errno, error, None)
+                words = f" ({os.strerror(code)})" if code else ""
+                advice = f": name its files, as {path}/*.log" if code == errno.EISDIR else ""
+                logger.warning("source %s: %s: %s%s%s", self.name, path, error, words, advice)
 
     @property
     def config(self) -> SourceConfig | None:

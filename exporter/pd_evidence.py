@@ -366,7 +366,7 @@ class PdEvidence:
     def _reported(self, event: KvTransferInterval) -> None:
         """What the connector counted of failures: into the period that has the records of the same interval, if there are any."""
         failed, expired, late = event.failed or 0.0, event.expired or 0.0, event.late or 0.0
-        period = self.closed[-1] if self.closed else self.open
+        period = self.closed[-1] if self._closes else self.open
         period.reported_failures += failed
         period.reported_expired += expired
         period.reported_late += late

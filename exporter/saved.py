@@ -44,7 +44,7 @@ def read_all(log: SavedLog, source: Source, damaged: Callable[[str], None]) -> I
         try:
             yield from read(path, source)
         except DamagedError as error:
-            damaged(f"{path}: damaged, the rest could not be read ({error})")
+            damaged(str(error))
 
 
 def snapshots(source: Source) -> list[SourceSnapshot]:

@@ -50,7 +50,8 @@ def listen(address: str, most: int = MOST_CONNECTIONS) -> Listener:
         else:
             listener = socket.create_server(("", port))
     except OSError as error:
-        raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error
+        why, _, _ = (error.strerror or str(error)).partition(" (while")  # asyncio's words; the address is told
+        raise ListenError(f"cannot listen on {address}: {why}") from error
     # Accepted sockets inherit it; asyncio sets it only on sockets it made itself. Without, a scrape waits 40 ms for an ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Listener(listener, most)
@@ -120,8 +121,9 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         # uvicorn has handlers of its own while it runs, and raises the signal once more when it has ended.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        scheme = "https" if tls else "http"
-        logger.info("inferlog %s listens on %s (%s), sources: %s", VERSION, listener.getsockname()[:2], scheme, len(config.sources))
+        logger.info(
+            "inferlog %s listens on %s://%s, sources: %s", VERSION, "https" if tls else "http", _address(listener), len(config.sources)
+        )
         daemon.start()
         gc.freeze()  # what is there now stays: no later collection need look at it
         try:
@@ -129,6 +131,11 @@ def serve(config: Config, reread: Callable[[], Config]) -> None:
         finally:
             daemon.stop()
     logger.info("stopped")
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _use_one_heap() -> None:

@@ -39,6 +39,15 @@ _OMITTED = frozenset({"where"})
 """Of a head: nothing needs it after the line that it came from, and a forged one may hold anything."""
 
 
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
+    return tuple(name for name in names if name not in _OMITTED)
+
+
+# Found once: a state is taken behind each scrape, and most of it are hundreds of these.
+_FIELDS = {kind: _fields(kind) for kind in _CLASSES.values() if kind is not Origin}
+
+
 class Stateful(Protocol):
     """An object whose state can be saved."""
 
@@ -65,6 +74,8 @@ class Freezer:
             return value
         if kind is tuple:
             return self._all(value)
+        if (names := _FIELDS.get(kind)) is not None:
+            return self._object(kind.__name__, names, value)
         if isinstance(value, dict):
             return self._dict(value)
         if hasattr(kind, "STATE"):
@@ -85,15 +96,15 @@ class Freezer:
             parts = {"process": value.process, "identity": value.who[len(value.process) :]}
         elif kind is Fold:
             parts = self._fold(value)
-        elif _CLASSES.get(kind.__name__) is kind:
-            names = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else value._fields
-            parts = {
-                name: (self._hidden if name in PRIVATE_FIELDS else self.value)(getattr(value, name))
-                for name in names
-                if name not in _OMITTED
-            }
         else:
             raise TypeError(f"a state cannot hold {kind.__name__}")
+        return parts
+
+    def _object(self, kind: str, names: tuple[str, ...], value: Any) -> dict[str, Json]:
+        parts = {_KIND: kind}
+        for name in names:
+            part = getattr(value, name)
+            parts[name] = self._hidden(part) if name in PRIVATE_FIELDS else part if type(part) in _PLAIN else self.value(part)
         return parts
 
     def _hidden(self, value: Any) -> Json:
@@ -102,7 +113,7 @@ class Freezer:
         return None if value is None else list(map(self._hidden, value))
 
     def _all(self, values: Iterable[Any]) -> list[Json]:
-        return [each if type(each) in _PLAIN else self.value(each) for each in values]
+        return [each if (kind := type(each)) in _PLAIN else self._all(each) if kind is tuple else self.value(each) for each in values]
 
     def _dict(self, value: dict[Any, Any]) -> Json:
         if all(type(key) is str for key in value) and _KIND not in value:

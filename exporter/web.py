@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Header, Query, Response
 from fastapi.middleware.gzip import GZipMiddleware
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
@@ -53,8 +53,7 @@ def make_app(
         title="inferlog",
         version=VERSION,
         openapi_url="/api/openapi.json",
-        docs_url="/api/docs",
-        swagger_ui_oauth2_redirect_url=None,
+        docs_url=None,  # FastAPI's loads its scripts from another site
         redoc_url=None,
     )
     app.router.redirect_slashes = False  # `/metrics/` is not `/metrics`
@@ -95,6 +94,12 @@ def make_app(
     def runbook_of(alert: str) -> Response:
         text = runbook(alert)
         return PlainTextResponse("no such alert\n", 404) if text is None else PlainTextResponse(text)
+
+    @app.api_route("/api/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    def documentation() -> Response:
+        from exporter.pages import api_page
+
+        return HTMLResponse(api_page(app.openapi()))
 
     app.include_router(Api(look, ready, telemetry_path).router())
     return app

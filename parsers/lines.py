@@ -6,7 +6,8 @@ LINE_LIMIT = 64 * 1024
 """Characters after which a line is cut."""
 
 _BYTES_A_CHARACTER = 4
-_MARK = "\ufeff"  # of the byte order
+_MARK = "\ufeff"  # of the byte order, at the start of a file that an editor or a shell wrote, or of one behind another
+_MARK_BYTES = _MARK.encode()
 _KEPT_BYTES = LINE_LIMIT * _BYTES_A_CHARACTER
 
 
@@ -62,14 +63,20 @@ class LineBuffer:
         return self._lines(chain)
 
     def _lines(self, block: bytes) -> list[str]:
-        text = strip_colour(block.decode("utf-8", "replace"))
-        self.returns = self.returns or "\r" in text
-        if "\0" in text:
-            text = text.replace("\0", "")  # the hole that truncation under a writer without O_APPEND leaves
-        if _MARK in text:
-            text = text.replace(_MARK, "")  # at the start of a file that an editor or a shell wrote, or of one behind another
-        lines = text.split("\n")
-        if _has_overlong(text):
+        self.returns = self.returns or b"\r" in block
+        try:
+            texts = [block.decode("ascii")]
+        except UnicodeDecodeError:
+            # Line by line: one character of another script makes all of its text twice as wide, and what is done with it twice as dear.
+            texts = [line.decode("utf-8", "replace") for line in block.split(b"\n")]
+            if _MARK_BYTES in block:
+                texts = [text.replace(_MARK, "") for text in texts]
+        if b"\x1b" in block:
+            texts = list(map(strip_colour, texts))
+        if b"\0" in block:
+            texts = [text.replace("\0", "") for text in texts]  # the hole that truncation under a writer without O_APPEND leaves
+        lines = texts[0].split("\n") if len(texts) == 1 else texts
+        if _has_overlong(block):
             lines = [line if "\r" in line else self.cut(line) for line in lines]
         return lines
 
@@ -81,11 +88,11 @@ class LineBuffer:
         return line[:LINE_LIMIT]
 
 
-def _has_overlong(text: str) -> bool:
-    """Whether a line of the text is longer than LINE_LIMIT: looked for from limit to limit, not line by line."""
+def _has_overlong(block: bytes) -> bool:
+    """Whether a line of the block has more bytes than LINE_LIMIT: looked for from limit to limit, not line by line."""
     start = 0
-    while len(text) - start > LINE_LIMIT:
-        end = text.rfind("\n", start, start + LINE_LIMIT + 1)
+    while len(block) - start > LINE_LIMIT:
+        end = block.rfind(b"\n", start, start + LINE_LIMIT + 1)
         if end < 0:
             return True
         start = end + 1

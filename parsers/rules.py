@@ -13,6 +13,8 @@ from parsers.events import Event
 class Scope(Flag):
     """Where in a log a rule's line may stand."""
 
+    __hash__ = object.__hash__  # an Enum's own is a Python function, which `dispatch` would call for each bare line
+
     RECORD = auto()
     """The first line of a record, after its header."""
     CONTINUATION = auto()

@@ -176,19 +176,24 @@ class LogStream(RecordLines):
                 if rules is not None or message[:1] in VARIABLE_STARTS:
                     self._calm_record(line, start, head, rules)
                 elif message[:_BEGINNING] not in heads:
-                    self._meet(line, start, head)
+                    self._is_strange(line, start, head)
             else:
                 self._uncommon_line(line, start, head if self._wrapped_time is head.wrapped_time else self._wrapped_head(head), rest)
             if self._glued or self._responses_in_order:
                 prefixes = self._go_on(rest)
         levels["INFO"] += calm
 
-    def _meet(self, line: str, start: int, head: Head) -> None:
-        """A line at INFO with a beginning that was not met before and that no rule has: one look at what it is like."""
-        if len(self._heads) >= _KNOWN_HEADS:
-            self._heads.clear()
-        if not self._is_strange(line, start, head):
-            self._heads[line[start : start + _BEGINNING]] = None
+    def _is_strange(self, line: str, start: int, head: Head) -> bool:
+        """One look at each beginning of a message at INFO: it costs more than all else that is done with a line that tells nothing."""
+        beginning = line[start : start + _BEGINNING] if head.level == "INFO" and self.runtime else ""
+        if beginning and beginning in self._heads:
+            return False
+        strange = super()._is_strange(line, start, head)
+        if beginning and not strange:
+            if len(self._heads) >= _KNOWN_HEADS:
+                self._heads.clear()
+            self._heads[beginning] = None
+        return strange
 
     def _go_on(self, lines: Iterator[str]) -> tuple[str, ...]:
         """What is glued to the last record, and the lines of one that quotes a user, whatever they look like, up to the next record.

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.analysis.checklist import checks
-from exporter.analysis.findings import find, in_log, order
+from exporter.analysis.findings import find, order
 from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
 from exporter.analysis.located import located
+from exporter.analysis.proofs import in_log
 from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, LogPiece, PlotPoint, Report, TimelineEntry
 from exporter.analysis.watch import Watch, WatchedSource
 from exporter.gateway import GATEWAYS
@@ -81,7 +82,7 @@ def _read_pieces(log: SavedLog, source: WatchedSource, tick: Tick) -> tuple[list
             for data in chunks(path, tick):
                 source.feed(data)
         except DamagedError as error:
-            damages.append(f"{path}: {error}" if len(log.pieces) > 1 else str(error))
+            damages.append(f"{path}: {error.why}" if len(log.pieces) > 1 else error.why)
         source.end_of_file()
         pieces.append(LogPiece(path=path, lines=source.numbered.lines - before))
     return pieces, "; ".join(damages)

@@ -140,7 +140,7 @@ class Backfill:
                 for line in lines(chunks(path, tick)):
                     past.read(line)
             except DamagedError as error:
-                damages.append(f"{path}: damaged, the rest could not be read ({error})")
+                damages.append(str(error))
             past.take(source.parse_end(""))
         past.end()
         return Filled(log.name, past.scrapes, tuple(damages))

@@ -59,6 +59,8 @@ class Checked:
     beyond: tuple[str, ...]
     """Rules that matched though the version is outside of those they are known for."""
     hints: tuple[str, ...]
+    damages: tuple[str, ...] = ()
+    """What of it could not be read."""
 
     def public(self) -> dict[str, Any]:
         """Plain data."""
@@ -81,21 +83,16 @@ def check(log: SavedLog, tick: Tick = lambda read: None) -> Checked:
                 start, end = start or data[:64], data[-1:]
                 source.feed(data)
         except DamagedError as error:
-            damages.append(f"{path}: damaged, the rest could not be read ({error})")
+            damages.append(str(error))
         source.end_of_file()
     checked = source.checked
     levels = {level: count for level, count in checked.counts()["log_lines_total"].items() if count}
     engines = [each for each in source.named_engines() if each.runtime != "unknown"]
     named = tuple(f"{each.name}: {each.runtime} {each.engine.settings.values.get('version', '')}".rstrip() for each in engines)
     expected = tuple(each for engine in engines for each in _expected(engine))
-    hints = [
-        *_hints(checked, levels, engines, start, end),
-        *_drift_hints(source),
-        *damages,
-    ]
-    return Checked(
-        log, checked.lines, levels, named, checked.recognition, expected, tuple(_beyond(checked.recognition, engines)), tuple(hints)
-    )
+    beyond = tuple(_beyond(checked.recognition, engines))
+    hints = (*_hints(checked, levels, engines, start, end), *_drift_hints(source), *damages)
+    return Checked(log, checked.lines, levels, named, checked.recognition, expected, beyond, hints, tuple(damages))
 
 
 def _most(recognition: Recognition) -> list[tuple[Any, Seen]]:

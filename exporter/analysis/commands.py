@@ -4,22 +4,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
+from exporter.refusals import fail, fail_if_damaged, refuse
 from exporter.source_names import STDIN
 
 FINDINGS = 1
-USAGE_ERROR = 2
 _BAR_BYTES = 16 * 1024 * 1024
 """Below this a progress bar would only flicker."""
-
-
-def fail(message: str) -> NoReturn:
-    """End with one line and the code for a wrong use."""
-    click.echo(f"inferlog: {message}", err=True)
-    sys.exit(USAGE_ERROR)
 
 
 def _zone(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -54,16 +48,6 @@ def progress(sizes: Sequence[int | None]) -> Iterator[Callable[[int], None]]:
     with Progress(BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=total)
         yield lambda read: bar.advance(task, read)
-
-
-def refuse(files: Sequence[str], target: Path | None = None) -> None:
-    """End where standard input is to be read twice, or a log would be written over by what it tells."""
-    if list(files).count(STDIN) > 1:
-        fail("standard input can be read once")
-    if target and target.exists() and any(Path(file).exists() and target.samefile(file) for file in files):
-        fail(f"{target}: would be written over the log")
-    if target and not target.parent.is_dir():
-        fail(f"{target}: No such file or directory")
 
 
 @contextmanager
@@ -119,24 +103,26 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
                 from exporter.analysis.text import write
 
                 write(report, out)
-        for file in report.files:
-            if file.damaged:
-                click.echo(f"inferlog: {file.path}: damaged: the rest could not be read ({file.damaged})", err=True)
+        damages = [f"{file.path}: damaged, the rest could not be read ({file.damaged})" for file in report.files if file.damaged]
+        if report.worst == "critical":
+            for damage in damages:
+                click.echo(f"inferlog: {damage}", err=True)
+            sys.exit(FINDINGS)
+        fail_if_damaged(damages)
         if report.tells_nothing:
             fail("no engine or gateway that is known speaks here: inferlog check says why")
-        sys.exit(FINDINGS if report.worst == "critical" else 0)
 
     return analyze
 
 
 @click.command("capacity")
-@click.argument("file", required=False, metavar="[FILE]")
-@click.option("--pool-tokens", type=click.IntRange(1), help="Size of the KV pool; default: as FILE tells.")
-@click.option("--max-model-len", type=click.IntRange(1), help="The longest request; default: as FILE tells.")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option("--pool-tokens", type=click.IntRange(1), help="Size of the KV pool; default: as the logs tell.")
+@click.option("--max-model-len", type=click.IntRange(1), help="The longest request; default: as the logs tell.")
 @click.option(
-    "--max-batched-tokens", type=click.IntRange(1), help="max_num_batched_tokens, or the chunk of a prefill; default: as FILE tells."
+    "--max-batched-tokens", type=click.IntRange(1), help="max_num_batched_tokens, or the chunk of a prefill; default: as the logs tell."
 )
-@click.option("--max-running-requests", type=click.IntRange(1), help="max_num_seqs; default: as FILE tells.")
+@click.option("--max-running-requests", type=click.IntRange(1), help="max_num_seqs; default: as the logs tell.")
 @click.option("--prompt-tokens", type=click.IntRange(1), help="Length of a prompt.")
 @click.option(
     "--scan-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Take the files of a folder for the prompt."
@@ -161,24 +147,26 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def capacity_command(
-    file: str | None, prompt_tokens: int | None, scan_dir: Path | None, extensions: Sequence[str], characters_per_token: float | None,
+    files: Sequence[str], prompt_tokens: int | None, scan_dir: Path | None, extensions: Sequence[str], characters_per_token: float | None,
     tokenizer: Path | None, output_tokens: int, concurrency: int, table: str | None, as_json: bool, **given: int | None,
 ) -> None:  # fmt: skip
     """Say what fits: requests of a length into the KV pool, prompts into one step, and what a measured table tells of their time.
 
-    FILE is a log whose start-up lines tell the ceilings. What nothing tells is "not known".
+    FILE is a log whose start-up lines tell the ceilings; of several engines the smallest count, and the pieces of a rotated log are one. What
+    nothing tells is "not known".
     """
     import json
 
     from exporter.analysis import prompt_size, sweep
-    from exporter.analysis.ceilings import of_log
-    from exporter.analysis.room import Ceilings, answer, lines
+    from exporter.analysis.ceilings import of_logs
+    from exporter.analysis.room import answer, lines
 
     if prompt_tokens is not None and scan_dir:
         fail("--prompt-tokens and --scan-dir are two prompts")
-    basis = None
+    refuse(files)
+    basis, damages = None, list[str]()
     try:
-        ceilings = (of_log(file) if file else Ceilings()).with_given(**given)
+        ceilings = of_logs(files, damages.append).with_given(**given)
         rows = sweep.load(table) if table else None
         if scan_dir:
             size = prompt_size.scanned(
@@ -190,13 +178,14 @@ def capacity_command(
     except prompt_size.SizeError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{error.filename or file}: {error.strerror}")
+        fail(f"{error.filename or 'standard input'}: {error.strerror}")
     told = answer(ceilings, prompt_tokens, output_tokens, concurrency, rows, basis)
     if as_json:
         click.echo(json.dumps(told.public(), indent=2))
     else:
         for name, text in lines(told):
             click.echo(f"{name:<20}{text}")
+    fail_if_damaged(damages)
 
 
 @click.command("check")
@@ -223,6 +212,7 @@ def check_command(files: Sequence[str], as_json: bool) -> None:
         click.echo(json.dumps([each.public() for each in checked], indent=2))
     else:
         click.echo("\n\n".join("\n".join(lines_of(each)) for each in checked))
+    fail_if_damaged([damage for each in checked for damage in each.damages])
 
 
 def _labels(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
@@ -274,7 +264,7 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
 
         refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
-        scrapes = 0
+        scrapes, damages = 0, list[str]()
         try:
             logs = saved_logs(list(files), year)
             with (
@@ -288,13 +278,13 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
                     filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
                     scrapes += filled.scrapes
                     click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
-                    for damage in filled.damages:
-                        click.echo(damage, err=True)
+                    damages += filled.damages
                 if not scrapes:
                     fail("no line with a time is in these logs: there is nothing to write")
                 with output(target) as out:
                     fill.write(out)
         except OSError as error:
             fail(f"{error.filename or 'standard input'}: {error.strerror}")
+        fail_if_damaged(damages)
 
     return backfill

@@ -1,4 +1,4 @@
-"""Where things go in a drawing: times to places across, values to places up. The template only draws."""
+"""Where things go in a drawing: times to places across, values to places up."""
 
 import math
 import time
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from exporter.analysis.marks import Tone
 from exporter.analysis.report import PlotPoint, Report, TimelineEntry
 from exporter.analysis.text import line_of
+from exporter.pages.lanes import Band, Dot, Lane, Scale, Tick, worst_on_top
 
 WIDTH, GUTTER, RIGHT = 960, 110, 12
 LANE_HEIGHT, PANEL_HEIGHT = 26, 110
@@ -21,7 +21,6 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 _DAY = 86_400
 _GAPS, _LEAST_GAP_SECONDS = 5, 60.0
 
-_UNDERMOST: tuple[Tone, ...] = ("neutral", "good", "note", "bad")
 _LANES = ("start", "verdict", "failure", "jit", "transfer", "load", "configuration", "gateway")
 _LANE_OF = {"ready": "start", "phase": "start", "stop": "start"}
 _LANE_NAMES = {
@@ -32,43 +31,6 @@ _LANE_NAMES = {
     "transfer": "KV transfer",
     "configuration": "hazards",
 }
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A time under the axis."""
-
-    x: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Dot:
-    """Something that happened."""
-
-    x: float
-    tone: Tone
-    title: str
-
-
-@dataclass(frozen=True)
-class Band:
-    """Something that held for a while; `text` is empty where it does not fit."""
-
-    x: float
-    width: float
-    tone: Tone
-    text: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One row of a timeline."""
-
-    name: str
-    bands: tuple[Band, ...]
-    dots: tuple[Dot, ...]
 
 
 @dataclass(frozen=True)
@@ -108,7 +70,7 @@ def drawings(report: Report) -> list[Drawing]:
     times += [place.time for engine in report.engines for place in (engine.first, engine.last) if place and place.time is not None]
     if not times:
         return []
-    scale = Scale(min(times), max(times))
+    scale = Scale(GUTTER, WIDTH - RIGHT, min(times), max([*times, min(times) + 1]))
     found = []
     for engine in report.engines:
         entries = [entry for entry in report.timeline if entry.source == engine.source and entry.first.time is not None]
@@ -117,32 +79,22 @@ def drawings(report: Report) -> list[Drawing]:
         panels = tuple(_panels(report.plots.get(engine.source, {}), scale))
         jit = tuple(_dot(entry, scale) for entry in entries if entry.kind == "jit")
         if lanes or panels:
-            found.append(Drawing(engine.source, scale.ticks(), lanes, panels, jit))
+            found.append(Drawing(engine.source, _ticks(scale), lanes, panels, jit))
     return found
 
 
-class Scale:
-    """From times to places."""
-
-    def __init__(self, first: float, last: float) -> None:
-        self.first, self.last = first, max(last, first + 1)
-
-    def x(self, at: float) -> float:
-        """How far across a time is."""
-        return round(GUTTER + (WIDTH - GUTTER - RIGHT) * (at - self.first) / (self.last - self.first), 1)
-
-    def ticks(self) -> tuple[Tick, ...]:
-        """Round times, few enough that their texts have room."""
-        spread = self.last - self.first
-        step = next((each for each in _STEPS if spread / each <= _TICKS), math.ceil(spread / _TICKS / _DAY) * _DAY)
-        form = "%m-%d %H:%M" if spread > _DAY / 2 else "%H:%M:%S" if step % 60 else "%H:%M"
-        at = math.ceil(self.first / step) * step
-        found = []
-        while at <= self.last:
-            found.append(Tick(self.x(at), time.strftime(form, time.gmtime(at))))
-            at += step
-        half = max((len(tick.text) for tick in found), default=0) * _CHARACTER / 2
-        return tuple(tick for tick in found if tick.x + half <= WIDTH)
+def _ticks(scale: Scale) -> tuple[Tick, ...]:
+    """Round times, few enough that their texts have room."""
+    spread = scale.last - scale.first
+    step = next((each for each in _STEPS if spread / each <= _TICKS), math.ceil(spread / _TICKS / _DAY) * _DAY)
+    form = "%m-%d %H:%M" if spread > _DAY / 2 else "%H:%M:%S" if step % 60 else "%H:%M"
+    at = math.ceil(scale.first / step) * step
+    found = []
+    while at <= scale.last:
+        found.append(Tick(scale.x(at), time.strftime(form, time.gmtime(at))))
+        at += step
+    half = max((len(tick.text) for tick in found), default=0) * _CHARACTER / 2
+    return tuple(tick for tick in found if tick.x + half <= WIDTH)
 
 
 def _dot(entry: TimelineEntry, scale: Scale) -> Dot:
@@ -160,8 +112,8 @@ def _lanes(entries: list[TimelineEntry], scale: Scale, end: float) -> Iterator[L
             continue
         holds = kind in ("start", "verdict")
         bands = tuple(_bands(mine, scale, end)) if holds else ()
-        dots = () if holds else tuple(sorted((_dot(entry, scale) for entry in mine), key=lambda dot: _UNDERMOST.index(dot.tone)))
-        yield Lane(_LANE_NAMES.get(kind, kind), bands, dots)
+        dots = () if holds else worst_on_top(_dot(entry, scale) for entry in mine)
+        yield Lane(_LANE_NAMES.get(kind, kind), dots, bands)
 
 
 def _bands(entries: list[TimelineEntry], scale: Scale, end: float) -> Iterator[Band]:

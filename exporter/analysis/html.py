@@ -2,12 +2,12 @@
 
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from exporter.analysis import drawing
 from exporter.analysis.report import Report
 from exporter.analysis.text import engine_facts, file_line, when, who
-from exporter.pages import number
+from exporter.pages import number, templates
 
 LONGEST_TABLE = 500
 """Entries of the timeline that the page has as text."""
@@ -20,8 +20,4 @@ def page(report: Report) -> str:
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("exporter", "analysis"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"when": when, "number": number, "facts": engine_facts, "file_line": file_line, "who": who}
-    return environment.get_template("report.html")
+    return templates("analysis", when=when, number=number, facts=engine_facts, file_line=file_line, who=who).get_template("report.html")

@@ -103,6 +103,10 @@ def _first_time(path: str, written: Written) -> float | None:
 class DamagedError(Exception):
     """A compressed file ends too early or is broken; what came before was read."""
 
+    def __init__(self, path: str, why: object) -> None:
+        super().__init__(f"{path}: damaged, the rest could not be read ({why})")
+        self.why = str(why)
+
 
 def chunks(path: str, tick: Tick = lambda read: None, size: int = CHUNK_BYTES) -> Iterator[bytes]:
     """A file's bytes without compression, or those of standard input. Raises OSError and DamagedError."""
@@ -110,9 +114,9 @@ def chunks(path: str, tick: Tick = lambda read: None, size: int = CHUNK_BYTES) -
         stream = io.BufferedReader(_Counted(raw, tick), size)
         start = stream.peek(len(_ZSTD))
         if start.startswith(_ZSTD):
-            yield from _from_zstd(stream)
+            yield from _from_zstd(path, stream)
         elif start.startswith(_GZIP):
-            yield from _from_gzip(stream, size)
+            yield from _from_gzip(path, stream, size)
         else:
             while data := stream.read1(size):  # what is there, not a full buffer
                 yield data
@@ -129,16 +133,16 @@ def lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
             yield block[start:]
 
 
-def _from_gzip(stream: io.BufferedIOBase, size: int) -> Iterator[bytes]:
+def _from_gzip(path: str, stream: io.BufferedIOBase, size: int) -> Iterator[bytes]:
     unpacked = gzip.GzipFile(fileobj=stream)
     try:
         while data := unpacked.read1(size):
             yield data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DamagedError(str(error)) from error
+        raise DamagedError(path, error) from error
 
 
-def _from_zstd(stream: io.BufferedIOBase) -> Iterator[bytes]:
+def _from_zstd(path: str, stream: io.BufferedIOBase) -> Iterator[bytes]:
     """Frame after frame; of a stream reader nothing would tell whether the last one is whole."""
     from zstandard import ZstdDecompressor, ZstdError
 
@@ -152,9 +156,9 @@ def _from_zstd(stream: io.BufferedIOBase) -> Iterator[bytes]:
                 packed = frame.unused_data
                 frame = None if frame.eof else frame
     except ZstdError as error:
-        raise DamagedError(str(error)) from error
+        raise DamagedError(path, error) from error
     if frame:
-        raise DamagedError("Zstandard frame ends too early")
+        raise DamagedError(path, "Zstandard frame ends too early")
 
 
 @contextmanager

@@ -1,11 +1,10 @@
 """Which counters make a mark on a timeline when they rise, and in which words."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from exporter.families import FAMILIES
-
-Tone: TypeAlias = Literal["good", "neutral", "note", "bad"]
+from exporter.pages.lanes import BAD, NEUTRAL, NOTE, Tone
 
 
 class Place(NamedTuple):
@@ -39,10 +38,6 @@ class Words(NamedTuple):
 START, READY, PHASE, JIT, TRANSFER, FAILURE, VERDICT, CONFIG, LOAD, GATEWAY, STOP = KINDS = (
     "start", "ready", "phase", "jit", "transfer", "failure", "verdict", "configuration", "load", "gateway", "stop",
 )  # fmt: skip
-GOOD: Final = "good"
-NEUTRAL: Final = "neutral"
-NOTE: Final = "note"
-BAD: Final = "bad"
 
 WORDS: dict[str, Words] = {
     "engine_starts_total": Words(START, NEUTRAL, "an engine process starts"),

@@ -4,8 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from exporter.analysis.marks import Tone
 from exporter.engine import UNKNOWN_RUNTIME
+from exporter.pages.lanes import Tone
 
 SCHEMA_VERSION = 1
 

@@ -6,9 +6,6 @@ from typing import Any
 
 from exporter.analysis import sweep
 
-OUTPUT_TOKENS = 1024
-"""Tokens of an answer where none are given."""
-
 
 @dataclass(frozen=True)
 class Ceilings:

@@ -10,7 +10,8 @@ from exporter.tail import ends_like_a_log, generation, rotated_from
 
 PACKED = frozenset({".gz", ".zst"})
 _HALF_A_YEAR = 183 * 86_400.0
-_DATE = re.compile(r"(?:[^0-9]*[0-9]){8}")
+_DATE = re.compile(r"[.-](?:19|20)\d\d[.-]?[01]\d[.-]?[0-3]\d")
+"""Eight other digits are the number of a job."""
 
 
 class Pieces(NamedTuple):
@@ -50,11 +51,18 @@ def _plain(path: str) -> Path:
 
 
 def _log_of(path: Path, named: Collection[Path]) -> Path:
-    """The log that a path is of. Where it was not named, only a usual name or a date tells: engine-0 beside engine-1 are two engines."""
+    """The log that a path is of. Where it was not named, only a usual name or a date tells: engine-0 beside engine-1 are two engines.
+
+    A date may stand before the ending, as in engine-20260731.log; a number there is an engine's.
+    """
     for log, suffix in rotated_from(path.name):
         whole = path.with_name(log)
         if whole in named or ends_like_a_log(log) or _DATE.match(suffix):
             return whole
+    if ends_like_a_log(path.name):
+        for log, suffix in rotated_from(path.stem):
+            if _DATE.match(suffix):
+                return path.with_name(log + path.suffix)
     return path
 
 

@@ -4,7 +4,8 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import chain
 
-from exporter.analysis.marks import READY, START, STOP, VERDICT, Place, Tone
+from exporter.analysis.marks import READY, START, STOP, VERDICT, Place
+from exporter.pages.lanes import Tone
 
 BURST_SECONDS = 60.0
 """The same within this time is one entry that counts."""

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from exporter.analysis.marks import BAD, FAILURE, GOOD, NEUTRAL, NOTE, PHASE, READY, STOP, TRANSFER, VERDICT, WORDS, Mark, Place, Tone, told
+from exporter.analysis.marks import FAILURE, PHASE, READY, STOP, TRANSFER, VERDICT, WORDS, Mark, Place, told
 from exporter.analysis.plots import Plots
 from exporter.analysis.timeline import Timeline
 from exporter.clock import EventClock
 from exporter.engine import Engine
+from exporter.pages.lanes import BAD, GOOD, NEUTRAL, NOTE, Tone
 from exporter.source import Source
 from exporter.startup import UNTOLD
 from parsers import events

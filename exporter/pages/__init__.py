@@ -1,13 +1,14 @@
-"""The status page: rendered here, nothing is loaded from elsewhere."""
+"""The pages for people: rendered here, nothing is loaded from elsewhere."""
 
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from exporter.pages import timeline as lanes
+from exporter.pages import timeline
 from exporter.version import VERSION
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -15,15 +16,20 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 def status_page(engines: list[dict[str, Any]], *, reading: bool, telemetry_path: str) -> str:
     """Engines as `exporter.status.page` tells of them."""
-    return _template().render(
+    return _template("status.html").render(
         engines=engines,
         reading=reading,
         telemetry_path=telemetry_path,
         version=VERSION,
         now=time.time(),
-        timeline=lanes.timeline,
-        size=lanes,
+        timeline=timeline.timeline,
+        size=timeline,
     )
+
+
+def api_page(openapi: dict[str, Any]) -> str:
+    """What the OpenAPI document says, for who reads it where no page of another site can be loaded."""
+    return _template("api.html").render(version=openapi["info"]["version"], paths=openapi["paths"])
 
 
 @cache
@@ -33,12 +39,17 @@ def status_script() -> str:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
+    return templates("pages", span=span, moment=moment, number=number, words=timeline.words).get_template(name)
+
+
+def templates(folder: str, **filters: Callable[..., object]) -> Environment:
+    """The templates of a folder of this package, in which what is filled in is text and a name that is not there is an error."""
     environment = Environment(
-        loader=PackageLoader("exporter", "pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("exporter", folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"span": span, "moment": moment, "number": number, "words": lanes.words}
-    return environment.get_template("status.html")
+    environment.filters |= filters
+    return environment
 
 
 def span(seconds: float | None) -> str:

@@ -1,11 +1,11 @@
-"""The last hours of an engine as lanes of marks: where each goes. The template only draws."""
+"""The last hours of an engine as lanes of marks: where each goes."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exporter.analysis.marks import BAD, GOOD, NEUTRAL, NOTE, Tone
+from exporter.pages.lanes import BAD, GOOD, NEUTRAL, NOTE, Dot, Lane, Scale, Tick, Tone, worst_on_top
 
 HOURS = 6
 WIDTH, GUTTER, LANE_HEIGHT = 720, 96, 24
@@ -33,31 +33,6 @@ _TONES: dict[str, Tone] = {
 
 
 @dataclass(frozen=True)
-class Dot:
-    """An event."""
-
-    x: float
-    tone: Tone
-    title: str
-
-
-@dataclass(frozen=True)
-class Lane:
-    """The events of one kind."""
-
-    name: str
-    dots: tuple[Dot, ...]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A full hour."""
-
-    x: float
-    text: str
-
-
-@dataclass(frozen=True)
 class Timeline:
     """What is drawn of one engine."""
 
@@ -73,24 +48,20 @@ def timeline(events: Sequence[Mapping[str, Any]], now: float) -> Timeline | None
     last = max(event["last_at"] for event in timed)
     end = now if 0 <= now - last <= _SPAN_SECONDS else last
     recent = [event for event in timed if event["last_at"] >= end - _SPAN_SECONDS]
-    return Timeline(tuple(_lanes(recent, end)), tuple(_ticks(end)))
+    scale = Scale(GUTTER, WIDTH - _RIGHT, end - _SPAN_SECONDS, end)
+    return Timeline(tuple(_lanes(recent, scale)), tuple(_ticks(scale)))
 
 
-def _x(at: float, end: float) -> float:
-    return round(GUTTER + (WIDTH - GUTTER - _RIGHT) * max(0.0, 1 - (end - at) / _SPAN_SECONDS), 1)
-
-
-def _lanes(events: Sequence[Mapping[str, Any]], end: float) -> Iterator[Lane]:
+def _lanes(events: Sequence[Mapping[str, Any]], scale: Scale) -> Iterator[Lane]:
     for name, kinds in _LANES.items():
-        dots = [_dot(event, end) for event in events if event["event"] in kinds]
-        if dots:
-            yield Lane(name, tuple(sorted(dots, key=lambda dot: dot.tone == BAD)))
+        if dots := worst_on_top(_dot(event, scale) for event in events if event["event"] in kinds):
+            yield Lane(name, dots)
 
 
-def _dot(event: Mapping[str, Any], end: float) -> Dot:
+def _dot(event: Mapping[str, Any], scale: Scale) -> Dot:
     clock = time.strftime("%H:%M:%S", time.gmtime(event["last_at"]))
     times = f" ({event['count']:,} times)" if event["count"] > 1 else ""
-    return Dot(_x(event["last_at"], end), _tone(event), f"{words(event)}{times}, {clock}")
+    return Dot(scale.x(event["last_at"]), _tone(event), f"{words(event)}{times}, {clock}")
 
 
 def _tone(event: Mapping[str, Any]) -> Tone:
@@ -111,8 +82,9 @@ def words(event: Mapping[str, Any]) -> str:
     return " ".join([event["event"], *more])
 
 
-def _ticks(end: float) -> Iterator[Tick]:
-    at = end - end % _TICK_SECONDS
-    while at > end - _SPAN_SECONDS:
-        yield Tick(_x(at, end), time.strftime("%H:%M", time.gmtime(at)))
+def _ticks(scale: Scale) -> Iterator[Tick]:
+    """Full hours."""
+    at = scale.last - scale.last % _TICK_SECONDS
+    while at > scale.first:
+        yield Tick(scale.x(at), time.strftime("%H:%M", time.gmtime(at)))
         at -= _TICK_SECONDS

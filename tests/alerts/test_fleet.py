@@ -119,7 +119,11 @@ def healthy_week() -> list[Series]:
         "inferlog_requests_waiting": by_day(1, 0),
         "inferlog_kv_cache_usage_ratio": by_day(0.93, 0.02),
     }
-    found = [each.with_values(moving.get(each.name) or [each.values[-1]] * WEEK) for each in told]
+    accidents = rising(0.05)
+    found = [
+        each.with_values(accidents if each.labels.get("code") == "5xx" else moving.get(each.name) or [each.values[-1]] * WEEK)
+        for each in told
+    ]
     others: dict[str, list[float | None]] = {
         "up": [1.0] * WEEK,
         'build_info{version="0"}': [1.0] * WEEK,

@@ -117,7 +117,7 @@ def test_a_file_that_is_cut_or_broken(tmp_path: Path, pack) -> None:
         assert told.files[0].damaged
         assert told.engines[0].state == "stopped"
         assert "damaged: the rest could not be read" in run(path).stdout
-        assert "damaged: the rest could not be read" in run(path, "--format", "html", "-o", tmp_path / "report.html").stderr
+        assert "damaged, the rest could not be read" in run(path, "--format", "html", "-o", tmp_path / "report.html").stderr
 
 
 def test_several_files_are_told_apart_and_merged_by_time() -> None:

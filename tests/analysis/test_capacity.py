@@ -139,6 +139,19 @@ def test_ceilings_of_a_log_and_what_is_given() -> None:
     assert given["longest_requests_that_fit"] == 1
 
 
+def test_ceilings_of_several_logs(tmp_path: Path) -> None:
+    """Of a pair the smaller ones, as a request passes through both; of a rotated log what each piece tells."""
+    pair = [str(DATA / "vllm-0.33/rendered-combined-dspark.log"), str(DATA / "vllm-0.26/captured-pd-prefill-tp2.log")]
+    ceilings = json.loads(run(*pair, "--json").stdout)["ceilings"]
+    assert ceilings == {"pool_tokens": 1761280, "max_model_len": 2048, "max_batched_tokens": 4096, "max_running_requests": None}
+    whole = Path(pair[0]).read_bytes()
+    half = whole.index(b"\n", whole.index(b"KV cache size")) + 1
+    (tmp_path / "engine.log.1").write_bytes(whole[:half])
+    (tmp_path / "engine.log").write_bytes(whole[half:])
+    told = run(str(tmp_path / "engine.log"), str(tmp_path / "engine.log.1"), "--json").stdout
+    assert told == run(pair[0], "--json").stdout
+
+
 @pytest.mark.parametrize(
     "arguments", [("--prompt-tokens=0",), ("--prompt-tokens=-1",), ("--concurrency=0",), ("no-such.log",), ("--scan-dir=no-such",), ("--sweep=no-such",)]
 )  # fmt: skip

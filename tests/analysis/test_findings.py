@@ -11,7 +11,7 @@ from exporter.analysis.findings import ROWS
 from exporter.analysis.inputs import saved_logs
 from exporter.analysis.report import Finding, Report
 from tests.conftest import DATA
-from tests.exporter.conftest import POST, READY, connector, core, failure, logo, stats, transfers
+from tests.exporter.conftest import POST, READY, connector, core, failure, line, logo, stats, transfers
 
 FIRST: dict[str, tuple[str, str] | None] = {
     # captured from real runs
@@ -24,6 +24,7 @@ FIRST: dict[str, tuple[str, str] | None] = {
     "vllm-0.32/captured-pd-decode-prefill-killed": ("critical", "InferlogPDTransportFailing"),
     "vllm-0.32/captured-pd-decode-proven": None,
     "vllm-0.32/captured-pd-decode-silent-recompute": ("warning", "InferlogPDRouterBypass"),
+    "vllm-0.32/captured-pd-recompute": ("critical", "InferlogPDRecomputing"),
     "vllm-0.32/captured-pool-too-small": ("critical", "InferlogEngineStartFailed"),
     "vllm-0.32/captured-pty-requests": None,
     "vllm-0.32/captured-serve": None,
@@ -86,6 +87,22 @@ def of_lines(tmp_path: Path, *lines: str, **settings: str) -> list[Finding]:
 
 def told(findings: list[Finding] | tuple[Finding, ...]) -> list[tuple[str, str]]:
     return [(each.severity, each.alert) for each in findings]
+
+
+REFUSED = 'INFO:     10.0.0.1:50000 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error'
+DIED = line("AsyncLLM output_handler failed.", level="ERROR")
+
+
+def test_errors_of_which_nothing_tells_the_cause(tmp_path: Path) -> None:
+    """What the log says, and what it does not; where a cause is known they are evidence of that alone."""
+    healthy = [logo("0.32.0"), core("0.32.0"), READY, POST, POST]
+    [finding] = of_lines(tmp_path, *healthy, REFUSED, REFUSED, POST)
+    assert (finding.severity, finding.alert, finding.first.line, finding.last.line) == ("warning", "InferlogRequestsFail", 6, 7)
+    assert [(each.text, each.count) for each in finding.evidence] == [
+        ("requests answered 5xx (3 answered 2xx), and no line that is known says why", 2)
+    ]
+    assert told(of_lines(tmp_path, *healthy, DIED, REFUSED)) == [("critical", "InferlogEngineDead")]
+    assert told(of_lines(tmp_path, *healthy, REFUSED, DIED)) == [("critical", "InferlogEngineDead"), ("warning", "InferlogRequestsFail")]
 
 
 FETCHED, COMPUTED, BOTH = (10, 0.0), (0, 300.0), (5, 300.0)

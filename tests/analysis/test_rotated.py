@@ -59,7 +59,12 @@ def write(folder: Path, names: tuple[str, ...]) -> list[Path]:
         (["vllm-20260801", "vllm-20260731.zst"], [["vllm-20260731.zst", "vllm-20260801"]]),
         (["./engine.log", "engine.log.1"], [["engine.log.1", "./engine.log"]]),
         (["decode", "decode.1"], [["decode.1", "decode"]]),
+        (["engine.log", "engine-20260731.log"], [["engine-20260731.log", "engine.log"]]),
+        (["engine.2026-08-01.log", "engine.2026-07-31.log.gz"], [["engine.2026-07-31.log.gz", "engine.2026-08-01.log"]]),
         # other logs
+        (["engine.log", "engine-1.log"], [["engine.log"], ["engine-1.log"]]),
+        (["slurm-48123456.out", "slurm-48123457.out"], [["slurm-48123456.out"], ["slurm-48123457.out"]]),
+        (["job-48123456", "job-48123457"], [["job-48123456"], ["job-48123457"]]),
         (["a/engine.log", "b/engine.log.1"], [["a/engine.log"], ["b/engine.log.1"]]),
         (["engine-0", "engine-1"], [["engine-0"], ["engine-1"]]),
         (["run.1", "run.2"], [["run.1"], ["run.2"]]),
@@ -85,7 +90,7 @@ def test_a_year_that_nobody_printed(tmp_path: Path) -> None:
     assert (log.pieces, log.order) == ((str(old), str(new)), "their names")
 
 
-@pytest.mark.parametrize("name", ["engine.log.1", "engine.log.1.gz", "engine.log-20260731"])
+@pytest.mark.parametrize("name", ["engine.log.1", "engine.log.1.gz", "engine.log-20260731", "engine-20260731.log"])
 def test_a_piece_alone_has_the_name_of_its_log(tmp_path: Path, name: str) -> None:
     """As the others would have with it."""
     write(tmp_path, (name,))
@@ -93,7 +98,13 @@ def test_a_piece_alone_has_the_name_of_its_log(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "names", [NAMES, ("engine.log.1", "engine.log.2.zst", "engine.log.3"), ("e.log-20260101", "e.log-20260102.gz", "e.log")]
+    "names",
+    [
+        NAMES,
+        ("engine.log.1", "engine.log.2.zst", "engine.log.3"),
+        ("e.log-20260101", "e.log-20260102.gz", "e.log"),
+        ("e-20260101.log", "e-20260102.log.gz", "e.log"),
+    ],
 )
 def test_pieces_are_one_log(tmp_path: Path, names: tuple[str, ...]) -> None:
     """However they are named, given and copied: the times of their lines tell their order."""
@@ -103,7 +114,7 @@ def test_pieces_are_one_log(tmp_path: Path, names: tuple[str, ...]) -> None:
     given = list(paths)
     random.Random(len(names[1])).shuffle(given)
     told, whole = report(*given), report(INCIDENT)
-    assert [each.source for each in told.engines] == [names[0].partition(".log")[0]]
+    assert [each.source for each in told.engines] == [names[-1].partition(".log")[0]]
     assert [piece.path for piece in told.files[0].pieces] == list(map(str, paths))
     assert told.files[0].lines == whole.files[0].lines == sum(piece.lines for piece in told.files[0].pieces)
 
@@ -137,9 +148,9 @@ def test_a_damaged_piece_hides_no_other(tmp_path: Path) -> None:
     told = report(*paths)
     assert told.files[0].damaged.startswith(f"{paths[0]}: ")
     assert told.findings[0].alert == report(INCIDENT).findings[0].alert
-    assert "damaged, the rest could not be read" in run("metrics", *paths, code=1).stderr
-    assert "damaged, the rest could not be read" in run("check", *paths).stdout
-    assert "damaged, the rest could not be read" in run("backfill", *paths, "-o", tmp_path / "x.om").stderr
+    assert "damaged, the rest could not be read" in run("metrics", *paths, code=2).stderr
+    assert "damaged, the rest could not be read" in run("check", *paths, code=2).stdout
+    assert "damaged, the rest could not be read" in run("backfill", *paths, "-o", tmp_path / "x.om", code=2).stderr
 
 
 def test_a_piece_that_ends_within_a_line(tmp_path: Path) -> None:

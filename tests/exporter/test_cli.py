@@ -101,12 +101,12 @@ def test_bad_settings_of_the_daemon_are_one_line(arguments: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("command", ["metrics", "events"])
 @pytest.mark.parametrize("name", ["missing.log", ""])
-def test_missing_file_ends_with_1_and_one_line(tmp_path: Path, command: str, name: str) -> None:
+def test_missing_file_ends_with_2_and_one_line(tmp_path: Path, command: str, name: str) -> None:
     """A file that is not there, and a folder."""
     path = tmp_path / name
     result = invoke(command, str(path))
 
-    assert 1 == result.exit_code
+    assert 2 == result.exit_code
     assert "" == result.stdout
     assert 1 == len(result.stderr.splitlines())
     assert result.stderr.startswith(f"inferlog: {path}: ")
@@ -385,14 +385,14 @@ def test_replay_waits_whatever_prints_the_times(tmp_path: Path, form: str) -> No
 
 
 def test_replay_of_a_packed_log(boot: Path, tmp_path: Path) -> None:
-    """What is in it; of a damaged one what is left, with 1."""
+    """What is in it; of a damaged one what is left, with 2."""
     packed, target = tmp_path / "boot.log.gz", tmp_path / "again.log"
     packed.write_bytes(gzip.compress(boot.read_bytes()))
     assert invoke("replay", str(packed), "--to", str(target), "--speed", "0").exit_code == 0
     assert target.read_bytes() == boot.read_bytes()
     packed.write_bytes(packed.read_bytes()[:-4])
     result = invoke("replay", str(packed), "--to", str(target), "--speed", "0")
-    assert (result.exit_code, "damaged" in result.stderr) == (1, True)
+    assert (result.exit_code, "damaged" in result.stderr) == (2, True)
 
 
 def test_replay_never_writes_over_its_log(boot: Path) -> None:
@@ -403,11 +403,11 @@ def test_replay_never_writes_over_its_log(boot: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["no/such/folder/x.log"])
-def test_replay_to_nowhere_ends_with_1_and_one_line(boot: Path, tmp_path: Path, target: str) -> None:
+def test_replay_to_nowhere_ends_with_2_and_one_line(boot: Path, tmp_path: Path, target: str) -> None:
     """The target cannot be written."""
     result = invoke("replay", str(boot), "--to", str(tmp_path / target))
 
-    assert 1 == result.exit_code
+    assert 2 == result.exit_code
     assert 1 == len(result.stderr.splitlines())
 
 

@@ -325,6 +325,13 @@ def test_sigint_ends_without_a_traceback(run: Start, log: Path) -> None:
     assert "Traceback" not in daemon.errors.read_text()
 
 
+def test_a_directory_is_no_log(run: Start, tmp_path: Path) -> None:
+    """It is waited for as for any other log, and who named it is told what to write instead."""
+    daemon = run("--log", str(tmp_path)).wait_ready()
+    wanted = f"{tmp_path}: EISDIR (Is a directory): name its files, as {tmp_path}/*.log"
+    wait_for(lambda: wanted in daemon.errors.read_text() or None, "the advice")
+
+
 def test_sighup_does_not_end_it(run: Start, log: Path) -> None:
     """Whoever sends it wants a reload."""
     daemon = run("--log", str(log)).wait_ready()
@@ -345,23 +352,21 @@ def test_sigterm_while_a_history_is_read_ends_with_0(run: Start, tmp_path: Path)
     assert 0 == daemon.process.wait(10)
 
 
-def test_address_in_use_ends_with_1_and_one_line(log: Path) -> None:
+def test_address_in_use_ends_with_2_and_one_line(log: Path) -> None:
     """Somebody else has the port."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         ended = inferlog("run", "--log", str(log), "--web.listen-address", f"127.0.0.1:{port}")
 
-    assert 1 == ended.returncode
+    assert 2 == ended.returncode
     assert b"" == ended.stdout
-    lines = ended.stderr.decode().splitlines()
-    assert 1 == len(lines), lines
-    assert f"127.0.0.1:{port}" in lines[0]
+    assert f"inferlog: cannot listen on 127.0.0.1:{port}: Address already in use\n" == ended.stderr.decode()
 
 
 def test_port_0_takes_a_free_one(run: Start, log: Path) -> None:
     """The address is in the log of the exporter."""
     daemon = run("--log", str(log), "--web.listen-address", "127.0.0.1:0")
-    told = wait_for(lambda: re.search(r"listens on \('127.0.0.1', (\d+)\)", daemon.errors.read_text()), "the address in the log")
+    told = wait_for(lambda: re.search(r"listens on http://127.0.0.1:(\d+)", daemon.errors.read_text()), "the address in the log")
     daemon.port = int(told[1])
 
     daemon.wait_ready()

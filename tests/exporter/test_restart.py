@@ -182,7 +182,7 @@ def test_sigterm_reads_what_is_there_and_ends_within_two_seconds(engine: Restart
 def test_a_second_daemon_on_the_state_file_is_refused(engine: Restarting) -> None:
     """At once, with one line that says why; the first one is not disturbed."""
     second = inferlog("run", "--log", str(engine.log), "--state-file", str(engine.state), "--web.listen-address", "127.0.0.1:0")
-    assert second.returncode == 1
+    assert second.returncode == 2
     assert f"inferlog: {engine.state}: another inferlog uses this state file\n" == second.stderr.decode()
     assert 1 == engine.daemon.value("inferlog_engine_ready")
 

@@ -70,7 +70,7 @@ def test_export_says_why_it_cannot_write(tmp_path: Path) -> None:
     """In one line."""
     (tmp_path / "file").write_text("")
     done = inferlog("export", "alerts", str(tmp_path / "file" / "out"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1
 
 

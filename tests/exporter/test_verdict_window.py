@@ -203,3 +203,14 @@ def test_idle_is_reached_live_though_the_log_is_silent() -> None:
 def test_engine_that_never_had_traffic_is_idle() -> None:
     """Ready for half an hour, and not one request."""
     assert "idle" == read(*decode(), line("x", API, "03:45:00")).verdict
+
+
+def test_a_failure_that_the_line_of_an_interval_without_tokens_counts_too_is_one() -> None:
+    """Its record is not of the interval that was closed before."""
+    counted = ", Num failed transfers=1, Num KV expired reqs=0, Num notifs after expiry=0"
+    reading = read(*decode(), *healthy("03:14:00"), *healthy("03:14:10"))
+    reading.feed(failure("transfer_failed", at="03:14:15"), stats("03:14:20", generation=0.0, running=0), transfers(0, more=counted))
+    assert "unproven" == reading.verdict
+
+    reading.feed(failure("transfer_failed", "cmpl-2", "03:14:25"))
+    assert "transport_failing" == reading.verdict

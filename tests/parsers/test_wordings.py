@@ -42,3 +42,19 @@ def test_the_list_is_short_and_of_the_files_that_matter():
         "core.py",
     } <= known.keys()
     assert 300 < sum(len(texts.beginnings) + len(texts.pieces) for texts in known.values()) < 1000
+
+
+def test_a_beginning_is_looked_at_once(monkeypatch):
+    """Whatever the format of the records: the look costs more than all else about them. Warnings have looks of their own."""
+    looks = []
+    monkeypatch.setattr("parsers.unknown.alike", lambda pattern, line, start: looks.append(line))
+    plain, json = header("plugin.py:1") + "hello from a plugin, %d", JSON.format("vllm.plugin", "hello again from a plugin, %d")
+    assert read("".join(f"{plain % n}\n{json % n}\n" for n in range(50)).encode()).counts["log_lines_total"]["INFO"] == 100
+    assert len(looks) == 2
+
+
+def test_what_was_said_below_info_may_be_new_at_info():
+    """No word of DEBUG is in the list."""
+    said = "The workers have been silent for 60 seconds.\n"
+    told = read(header("shm_broadcast.py:681", level="DEBUG") + said + header("shm_broadcast.py:681") + said)
+    assert told.log.unrecognised.get("INFO", 0) == 1

@@ -1,0 +1,61 @@
+"""What cannot be done ends with 2 and one line, whichever command was asked: 1 is an answer of `analyze` and `drift`."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import main
+from tests.conftest import DATA
+
+HEALTHY = DATA / "vllm-0.32/captured-pd-decode-proven.log"
+READERS = ("analyze", "check", "metrics", "events", "capacity", "backfill")
+
+
+def run(command: str, *arguments: object, code: int = 2) -> Result:
+    output = ("-o", os.devnull) if command == "backfill" else ()
+    result = CliRunner().invoke(main, [command, *output, *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_what_cannot_be_read(command: str, tmp_path: Path) -> None:
+    """The line names the file."""
+    assert run(command, tmp_path / "none.log").stderr == f"inferlog: {tmp_path}/none.log: No such file or directory\n"
+    assert run(command, tmp_path).stderr == f"inferlog: {tmp_path}: Is a directory\n"
+    assert run(command, "-", "-").stderr == "inferlog: standard input can be read once\n"
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_what_is_damaged(command: str, tmp_path: Path) -> None:
+    """What came before is told, and that it is not all: a clean report on half a log is no clean report."""
+    path = tmp_path / "engine.log.gz"
+    path.write_bytes(gzip.compress(HEALTHY.read_bytes())[:-2000])
+    run(command, HEALTHY, code=0)
+    last = run(command, path).stderr.splitlines()[-1]
+    assert last.startswith(f"inferlog: {path}: damaged, the rest could not be read (")
+
+
+FOREGROUND = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from exporter.cli import main; main()"
+"""A shell lets what it starts in the background ignore Ctrl-C, and CI may be there."""
+
+
+@pytest.mark.parametrize("command", ["analyze", "check", "metrics"])
+def test_ctrl_c(command: str) -> None:
+    """Ends without a word, and with no code that is an answer."""
+    arguments = [sys.executable, "-c", FOREGROUND, command, "-"]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        process.stdin.write(b"a line\n" * 200_000)
+        process.stdin.flush()  # more than a pipe holds: it reads
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert process.stdout
+        assert process.stderr
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
