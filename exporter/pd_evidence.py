@@ -414,6 +414,8 @@ class PdEvidence:
             self.closed.append(self.open)
             self.open = Period()
         self.open.answered = rest
+        if over and not any(period.eventful for period in self.window()):
+            self.failed_ranks.clear()  # a peer that does not fit would fail each request
 
     # -- records -------------------------------------------------------------------------------------------------------
 

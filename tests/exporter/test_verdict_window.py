@@ -118,6 +118,15 @@ def test_an_accident_is_over_though_no_periodic_line_tells_of_intervals(off: str
     assert "unproven" == reading.verdict
 
 
+def test_a_mismatch_is_over_when_nothing_fails_any_more_though_no_line_tells_of_success() -> None:
+    """Each request would fail with such a peer, and say so."""
+    reading = read(READY, *[POST] * 30, *MISMATCH, *[POST] * 30, pd_role="decode")
+    assert ("transport_failing", "fail") == (reading.verdict, reading.check("compatibility"))
+
+    reading.feed(*[POST] * 30)
+    assert ("unproven", "unknown") == (reading.verdict, reading.check("compatibility"))
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_answers_outlive_an_accident_wherever_a_block_ends(at_once: bool) -> None:
     """Those before it do not count as later ones."""
