@@ -173,6 +173,14 @@ def test_one_token_an_answer_is_what_a_prefill_engine_generates() -> None:
     assert "not_judged" == reading.verdict
 
 
+@pytest.mark.parametrize(("generation", "verdict"), [(1.0, "not_judged"), (20.0, "router_bypass")])
+def test_a_token_for_each_prompt_is_no_answer_where_no_access_line_tells_of_answers(generation: float, verdict: str) -> None:
+    """A prefill engine with kv_both, of whose pair all KV is expected; or a decode engine that has not been given any."""
+    lines = [stats(at, prompt=1000.0, generation=generation, running=0) for at in ("03:14:10", "03:14:20")]
+
+    assert verdict == read(*decode(role="kv_both"), *lines, pd_expect="all").verdict
+
+
 def test_a_reload_is_judged_with_the_next_line() -> None:
     """What is expected has changed, and steady lines bring no new evidence."""
     reading = read(*decode(), *local("03:14:10"), *local("03:14:20"), *local("03:14:30"))
