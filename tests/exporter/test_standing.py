@@ -181,6 +181,19 @@ def test_a_token_for_each_prompt_is_no_answer_where_no_access_line_tells_of_answ
     assert verdict == read(*decode(role="kv_both"), *lines, pd_expect="all").verdict
 
 
+@pytest.mark.parametrize("path", sorted(DATA.glob("vllm-*/captured-pd-prefill*.log")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("access", [True, False])
+def test_real_prefill_engines_are_not_judged(path: Path, access: bool) -> None:
+    """Whether access lines are printed or not, at no line."""
+    reading, verdicts = Reading(), set()
+    for each in path.read_text(encoding="utf-8").splitlines():
+        if access or ' HTTP/1.1" ' not in each:
+            reading.feed(each)
+            verdicts.add(reading.source.engine.standing.verdict)
+
+    assert verdicts <= {"", "not_judged"}
+
+
 def test_a_reload_is_judged_with_the_next_line() -> None:
     """What is expected has changed, and steady lines bring no new evidence."""
     reading = read(*decode(), *local("03:14:10"), *local("03:14:20"), *local("03:14:30"))
