@@ -251,8 +251,8 @@ class PdEvidence:
             self._paused.discard(engine)
             self.quiet_since = None
             decodes = generation_rate * length > self._responses + _ROUNDING * length
-            if not self._answers_are_told and prompt_rate > self.block_tokens * generation_rate:
-                decodes = False  # a token for each of such prompts is what a prefill engine generates
+            if not (self._answers_are_told and self.closed) and prompt_rate > self.block_tokens * generation_rate:
+                decodes = False  # a token for each of such prompts is what a prefill engine generates; a log may begin behind its answers
             ended = engine, prompt_rate * length, admitted, running, now, decodes
             told = self._answers_are_told and admitted  # else it is those that run
             if generation_rate and not prompt_rate and not told and self.open == Period():

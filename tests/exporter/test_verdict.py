@@ -321,6 +321,16 @@ def test_local_prefill_is_judged_by_role_and_expectation(lines: list[str], setti
     assert verdict == read(*lines, *local("03:14:10"), *local("03:14:20"), **settings).verdict
 
 
+@pytest.mark.parametrize(
+    ("settings", "verdict"), [({}, "partial"), ({"pd_expect": "all"}, "partial"), ({"pd_expect": "mixed"}, "unproven")]
+)
+def test_some_local_prefill_is_no_fault_where_the_configuration_says_that_it_is_meant(settings: dict[str, str], verdict: str) -> None:
+    """A gateway sends short prompts past prefill, and `pd_expect: mixed` is what the runbook tells to say then."""
+    for role in ("kv_consumer", "kv_both"):
+        lines = [*decode(role=role), *healthy("03:14:10"), *local("03:14:20"), *local("03:14:30")[:-1]]
+        assert verdict == read(*lines, **settings).verdict
+
+
 def test_engine_with_both_roles_is_judged_once_it_generates() -> None:
     """Until then nobody knows what it is for."""
     reading = read(*decode(role="kv_both"))
