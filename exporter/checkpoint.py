@@ -23,8 +23,8 @@ _DAMAGED = "damaged"
 _US = (0, os.geteuid())
 
 
-class StateInUseError(Exception):
-    """Another process has the state file."""
+class StateFileError(Exception):
+    """Another process has the state file, or a directory has its name."""
 
 
 class _UnusableError(Exception):
@@ -35,9 +35,11 @@ class StateFile:
     """One file, replaced as a whole. Where it cannot be written the daemon goes on, says so once, and counts it."""
 
     def __init__(self, path: Path) -> None:
-        """Take the file for this process. Raises StateInUseError."""
+        """Take the file for this process. Raises StateFileError."""
         # A link is followed now, once: what it leads to is replaced and locked, not the link.
         self.path = Path(os.path.realpath(path))
+        if self.path.is_dir():
+            raise StateFileError(f"{path}: a directory; name a file in it, as {path}/state.json")
         self.saved_at: float | None = None
         """When it was last written (epoch); None before the first time."""
         self.failures = 0
@@ -57,7 +59,7 @@ class StateFile:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise StateInUseError(f"{self.path}: another inferlog uses this state file") from None
+            raise StateFileError(f"{self.path}: another inferlog uses this state file") from None
         except OSError as error:  # a file system without locks
             logger.warning("%s: cannot be locked against a second inferlog: %s", self.path, error.strerror)
         return lock

@@ -1,26 +1,25 @@
 """The `inferlog` command. Each command imports what it needs when it runs: a short one starts in a tenth of a second."""
 
 import gc
+import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from exporter.analysis.commands import analyze_command, backfill_command, capacity_command, check_command
-from exporter.refusals import fail, fail_if_damaged, refuse
+from exporter.export import export
+from exporter.refusals import Commands, fail, fail_if_damaged, refuse
 from exporter.version import VERSION
 
 if TYPE_CHECKING:
     from exporter.analysis.inputs import SavedLog
 
 _DRIFTED = 1
-_INTERRUPTED = 130
-"""What a shell says of a command that Ctrl-C ended; 1 would be a finding of `analyze`."""
-
 _LABEL = "INFERLOG_LABEL_"
 _ROLES = click.Choice(["prefill", "decode", "both", "none"])
 _EXPECTATIONS = click.Choice(["all", "mixed"])
@@ -73,20 +72,14 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-class _Commands(click.Group):
-    """Ended by Ctrl-C without a word, also while a command is being imported."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.exit(_INTERRUPTED)
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(VERSION, prog_name="inferlog")
 def main() -> None:
     """Turn the logs of LLM inference engines into Prometheus metrics."""
+    # Whatever the locale says, names of files come out as the bytes that went in, and pages say that they are UTF-8.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     # Nearly every object lives for one line and is freed by its reference count: the cycle collector has nothing to find.
     gc.set_threshold(50_000, 20, 100)
 
@@ -144,7 +137,7 @@ def run(
     # What comes while the rest is being imported: an orderly end, and a reload of what is not loaded yet.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from exporter.checkpoint import StateInUseError
+    from exporter.checkpoint import StateFileError
     from exporter.config import Config, ConfigError, from_flags, load
     from exporter.serve import ListenError, serve
 
@@ -169,7 +162,7 @@ def run(
 
     try:
         serve(settings(), settings)
-    except (ConfigError, ListenError, StateInUseError) as error:
+    except (ConfigError, ListenError, StateFileError) as error:
         fail(str(error))
 
 
@@ -189,19 +182,16 @@ def metrics(files: Sequence[str], pd_role: str | None, pd_expect: str | None, wa
     given = {key: value for key, value in settings.items() if value is not None}
     snapshots = []
     damages: list[str] = []
-    try:
-        for log in _saved_logs(files):
-            source = saved.source_of(log, **given)
-            for _ in saved.read_all(log, source, damages.append):
-                pass
-            snapshots += saved.snapshots(source)
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
+    for log in _saved_logs(files):
+        source = saved.source_of(log, **given)
+        for _ in saved.read_all(log, source, damages.append):
+            pass
+        snapshots += saved.snapshots(source)
     click.echo(exposition(snapshots), nl=False)
     fail_if_damaged(damages)
 
 
-@main.command()
+@main.command(short_help="Print what logs tell, one JSON object a line.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--follow", is_flag=True, help="Go on as the log grows.")
 def events(files: Sequence[str], follow: bool) -> None:
@@ -213,18 +203,11 @@ def events(files: Sequence[str], follow: bool) -> None:
         fail("--follow takes one FILE")
     refuse(files)
     damages: list[str] = []
-    try:
-        for log in _saved_logs(files):
-            source = saved.source_of(log)
-            for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
-                for each in found:
-                    click.echo(event_line(source.name, each, source.clock))
-    except BrokenPipeError:
-        sys.stdout = None  # the reader had enough: nothing may be flushed at exit
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
-    except KeyboardInterrupt:
-        sys.exit(0)
+    for log in _saved_logs(files):
+        source = saved.source_of(log)
+        for found in followed(log.path, source) if follow else saved.read_all(log, source, damages.append):
+            for each in found:
+                click.echo(event_line(source.name, each, source.clock))
     fail_if_damaged(damages)
 
 
@@ -232,9 +215,10 @@ main.add_command(analyze_command(_source_options))
 main.add_command(backfill_command(_source_options))
 main.add_command(capacity_command)
 main.add_command(check_command)
+main.add_command(export)
 
 
-@main.command()
+@main.command(short_help="Compare what a release prints with what the rules rest on.")
 @click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL_OR_DIR...")
 @click.option("--all", "every", is_flag=True, help="Tell of the living rules, too.")
 @click.option("--facts", type=click.Path(dir_okay=False, path_type=Path), help="Data file to take what these releases print into.")
@@ -265,7 +249,7 @@ def drift(releases: Sequence[Path], every: bool, facts: Path | None) -> None:
         sys.exit(_DRIFTED)
 
 
-@main.command()
+@main.command(short_help="Write a saved log again, in its own time.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The log to write.")
 @click.option("--speed", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Times as fast as written; 0 does not wait.")
@@ -282,55 +266,9 @@ def replay(file: Path, target: Path, speed: float) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or target}: {error.strerror}")
-    except KeyboardInterrupt:
-        sys.exit(0)
 
 
-@main.group()
-def export() -> None:
-    """Write what is shipped with inferlog."""
-
-
-@export.command("alerts")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--runbook-url", metavar="URL", help="Where alerts find their runbooks; any daemon serves them as /runbooks/ALERT.")
-@click.option("--dashboard-url", metavar="URL", help="Where Grafana is.")
-def export_alerts(folder: Path, runbook_url: str | None, dashboard_url: str | None) -> None:
-    """Write alert and recording rules, the same as a PrometheusRule, an Alertmanager snippet and runbooks to DIR."""
-    from exporter.shipped import DASHBOARDS, RUNBOOKS, alert_files
-
-    _write_files(folder, alert_files(runbook_url or RUNBOOKS, dashboard_url or DASHBOARDS))
-
-
-@export.command("dashboards")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-def export_dashboards(folder: Path) -> None:
-    """Write the Grafana dashboards to DIR, as JSON to import or to provision."""
-    from exporter.shipped import dashboard_files
-
-    _write_files(folder, dashboard_files())
-
-
-@export.command("manifests")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-def export_manifests(folder: Path) -> None:
-    """Write kustomize overlays, the Helm chart and the compose file to DIR/deploy, rules and dashboards for them beside it."""
-    from exporter.shipped import manifest_files
-
-    _write_files(folder, manifest_files())
-
-
-def _write_files(folder: Path, files: Iterable[tuple[str, str]]) -> None:
-    try:
-        for name, text in files:
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{error.filename or folder}: {error.strerror}")
-
-
-@main.command()
+@main.command(short_help="Serve bundled logs while they are written.")
 @click.option("--web.listen-address", "listen_address", metavar="HOST:PORT", default="127.0.0.1:19877", show_default=True)
 @click.option("--speed", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Times as fast as the logs were written.")
 def demo(listen_address: str, speed: float) -> None:
@@ -341,5 +279,7 @@ def demo(listen_address: str, speed: float) -> None:
 
     try:
         run_demo(listen_address, speed=speed)
-    except (ConfigError, ListenError) as error:
+    except ConfigError as error:
         fail(str(error))
+    except ListenError as error:
+        fail(f"{error}: inferlog demo --web.listen-address 127.0.0.1:PORT takes another port")

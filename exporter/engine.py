@@ -167,7 +167,7 @@ class Engine(PairHandlers, SglangHandlers):
         self.seen = self.seen or bool(found)
         handlers, life, jit = self._handlers, self.life, self.jit
         for event, head in found:
-            if jit.awaited is None or jit.awaited or not life.is_up:
+            if jit.awaited is None or jit.awaited or life.state != "serving":  # the most frequent answer of is_up without a call
                 jit.follow(head.time, up=life.is_up)
             try:
                 unjudged = self.standing.unjudged
@@ -325,8 +325,7 @@ class Engine(PairHandlers, SglangHandlers):
         self._dp_rank[head.origin.who] = event.engine
         if event.generation_rate > 0:
             self.witnesses.tokens_at = self._arrival
-        before = self.gauges.last.get(event.engine)
-        self.gauges.stats(event, head)
+        before = self.gauges.stats(event, head)
         if event.kv_fetch is not None or event.deferred is not None:
             self.settings.is_since(_TELLS_OF_DEFERRED if event.kv_fetch is None else _TELLS_OF_FETCHES)
         self._wake(head)
@@ -423,7 +422,8 @@ class Engine(PairHandlers, SglangHandlers):
         tokens = answered > 0 and not self.gauges.last  # without periodic lines, answers are all there is
         if tokens:
             self.witnesses.tokens_at = self._arrival
-        self.life.traffic(head, tokens=tokens)
+        if tokens or self.life.state != "serving":  # else there is nothing to learn from it
+            self.life.traffic(head, tokens=tokens)
 
     # -- samples -------------------------------------------------------------------------------------------------------
 

@@ -44,13 +44,13 @@ class IntervalGauges:
         self._acceptance: dict[tuple[str, str], deque[float]] = {}
         """By engine and method, the ratios of the recent past."""
 
-    def stats(self, event: IntervalStats, head: Head) -> None:
-        """The main line."""
+    def stats(self, event: IntervalStats, head: Head) -> Head | None:
+        """The main line; returns the one before it of the same engine."""
         dp_rank = event.engine
         if known := self._stats.get(dp_rank):
             event = _complete(event, known[0])
-        self._came(dp_rank, head)
         self._stats[dp_rank] = event, self.arrival
+        return self._came(dp_rank, head)
 
     def values(self, samples: Iterable[Sample], dp_rank: str, head: Head) -> None:
         """A periodic line whose fields stand for themselves."""
@@ -58,11 +58,12 @@ class IntervalGauges:
         for family, labels, value in samples:
             self._values[family, labels] = (value, self.arrival)
 
-    def _came(self, dp_rank: str, head: Head) -> None:
+    def _came(self, dp_rank: str, head: Head) -> Head | None:
         before = self.last.get(dp_rank)
         if before and before.time is not None and head.time is not None:
             self._interval = abs(head.time - before.time)
         self.last[dp_rank] = head
+        return before
 
     def prefix_hits(self, event: PrefixHits) -> None:
         """A hit rate on a line of its own, of the only engine there is."""

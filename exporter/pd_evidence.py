@@ -321,11 +321,10 @@ class PdEvidence:
 
     def _look(self) -> None:
         """A verdict may be another one unless a window without any record looks like the one before: then it sees nothing else."""
-        if not self.changed and len(self.closed) == WINDOW:
+        if not self.changed and not self.open.eventful and len(self.closed) == WINDOW:
             first, last = self.closed
-            prompts = first.prompts if first.prompts == last.prompts else ""
-            alone = len(first.engines) == 1 and first.engines.keys() == last.engines.keys()
-            if prompts and alone and not (first.eventful or last.eventful or self.open.eventful):
+            prompts = "" if first.eventful or last.eventful or first.prompts != last.prompts else first.prompts
+            if prompts and len(first.engines) == 1 and first.engines.keys() == last.engines.keys():
                 fetched = (first.transfers + last.transfers) / self.ranks
                 explained = first.prompt_tokens + last.prompt_tokens <= self.block_tokens * max(1.0, fetched)
                 answered, empty = first.answered > 0 and last.answered > 0, first.empty > 0 or last.empty > 0

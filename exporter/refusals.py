@@ -3,13 +3,15 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from exporter.source_names import STDIN
 
 REFUSED = 2
+_INTERRUPTED, _NOBODY_READS = 130, 141
+"""What a shell says of a command that a signal ended; 1 would be a finding of `analyze`."""
 
 
 def fail(message: str) -> NoReturn:
@@ -32,3 +34,18 @@ def refuse(files: Sequence[str], target: Path | None = None) -> None:
         fail(f"{target}: would be written over the log")
     if target and not target.parent.is_dir():
         fail(f"{target}: No such file or directory")
+
+
+class Commands(click.Group):
+    """Ended with one line where something cannot be read or written; by Ctrl-C, or a reader that had enough, without a word."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+        except BrokenPipeError:
+            sys.stdout = None  # nothing may be flushed at exit
+            sys.exit(_NOBODY_READS)
+        except OSError as error:
+            fail(": ".join(filter(None, (error.filename and str(error.filename), error.strerror or str(error)))))

@@ -86,7 +86,7 @@ class _QuietServer(uvicorn.Server):
 def serve(config: Config, reread: Callable[[], Config]) -> None:
     """Follow and serve until SIGTERM or SIGINT; `reread` gives the configuration anew, or raises ConfigError.
 
-    Raises ConfigError for the web configuration file, ListenError and StateInUseError.
+    Raises ConfigError for the web configuration file, ListenError and StateFileError.
     """
     set_up_logging(config.log.level, config.log.format)
     _use_one_heap()
@@ -167,7 +167,7 @@ def _uvicorn_config(guard: Guard, tls: ssl.SSLContext | None) -> uvicorn.Config:
 
 @contextmanager
 def _state_file(path: str | None) -> Iterator[StateFile | None]:
-    """The state file of this process, if it has one. Raises StateInUseError."""
+    """The state file of this process, if it has one. Raises StateFileError."""
     if path is None:
         yield None
         return

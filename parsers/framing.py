@@ -102,13 +102,13 @@ class Framing:
 
     def _docker(self, line: str) -> Framed | None:
         """An object of three strings: read without JSON where quotes are all that is escaped, as in access lines."""
+        if not line.startswith((_DOCKER, _DOCKER_SPACED)):
+            return None
         head, _, tail = line.rpartition(_DOCKER_STREAM)
         if head[:8] == _DOCKER and tail[:13] in _DOCKER_STREAMS and tail[-2:] == '"}' and not self.parts:
             text, time = head[8:].replace('\\"', "\0"), tail[13:-2]
             if "\\" not in text and '"' not in text and time.isascii() and len(time) <= _LONGEST_TIME and '"' not in time:
                 return text.replace("\0", '"'), time, ""
-        if not line.startswith((_DOCKER, _DOCKER_SPACED)):
-            return None
         try:
             entry = json.loads(line)
             text, stream, time = entry["log"], entry["stream"], entry["time"]

@@ -2,7 +2,6 @@
 
 import re
 from calendar import monthrange, timegm
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -222,8 +221,10 @@ class LogClock:
         """Seconds since the epoch with the printed zone, or UTC without one; the last time read when it is no time."""
         if text != self.text:
             self.text = text
-            with suppress(ValueError, OverflowError):  # 13-45 99:99:99 in a forged or torn line
+            try:
                 self.last = self._parse(text)
+            except (ValueError, OverflowError):  # 13-45 99:99:99 in a forged or torn line
+                return self.last
         return self.last
 
     def _parse(self, text: str) -> float | None:

@@ -21,7 +21,8 @@ _OF_THE_SERVER = re.compile(
     re.ASCII,
 )
 _MILLISECONDS_FROM = 1e11
-_decode = json.JSONDecoder().decode
+_SPACE = " \t\n\r"
+_decode = json.JSONDecoder().raw_decode
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 _ZAP_VERBOSE = "LEVEL(-"  # Level(-4): zap's name for klog's --v=4
 
@@ -44,10 +45,10 @@ class JsonRecord(NamedTuple):
 def json_record(line: str) -> JsonRecord | None:
     """The record in a line that begins with `{`, or None when it is no log record."""
     try:
-        entry = _decode(line)
+        entry, end = _decode(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or line[end:].strip(_SPACE):
         return None
     message = _text(entry, _MESSAGE)
     level = _text(entry, _LEVEL).upper()

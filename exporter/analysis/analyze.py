@@ -6,7 +6,7 @@ from typing import Any
 
 from exporter.analysis.checklist import checks
 from exporter.analysis.findings import find, order
-from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks
+from exporter.analysis.inputs import DamagedError, SavedLog, Tick, chunks, shown
 from exporter.analysis.located import located
 from exporter.analysis.proofs import in_log
 from exporter.analysis.report import Check, EngineFacts, Finding, LogFile, LogPiece, PlotPoint, Report, TimelineEntry
@@ -82,9 +82,9 @@ def _read_pieces(log: SavedLog, source: WatchedSource, tick: Tick) -> tuple[list
             for data in chunks(path, tick):
                 source.feed(data)
         except DamagedError as error:
-            damages.append(f"{path}: {error.why}" if len(log.pieces) > 1 else error.why)
+            damages.append(f"{shown(path)}: {error.why}" if len(log.pieces) > 1 else error.why)
         source.end_of_file()
-        pieces.append(LogPiece(path=path, lines=source.numbered.lines - before))
+        pieces.append(LogPiece(path=shown(path), lines=source.numbered.lines - before))
     return pieces, "; ".join(damages)
 
 
@@ -92,7 +92,7 @@ def _file(log: SavedLog, source: WatchedSource, pieces: list[LogPiece], damage: 
     numbered = source.numbered
     unrecognised = {level: count for level, count in numbered.counts().get("unrecognised_lines_total", {}).items() if count}
     return LogFile(
-        source=log.name, path=log.path, pieces=tuple(pieces) if len(pieces) > 1 else (), order=log.order, lines=numbered.lines,
+        source=log.name, path=shown(log.path), pieces=tuple(pieces) if len(pieces) > 1 else (), order=log.order, lines=numbered.lines,
         unrecognised=unrecognised, year=log.written.year, year_guessed=log.written.guessed, zone_known=source.clock.given is not None,
         damaged=damage,
     )  # fmt: skip
@@ -105,7 +105,7 @@ def _facts(log: SavedLog, named: NamedEngine, watch: Watch) -> EngineFacts:
     first = watch.first
     return EngineFacts(
         source=named.name,
-        file=log.path,
+        file=shown(log.path),
         runtime=named.runtime,
         version=values.get("version") or None,
         model=values.get("model") or values.get("model_path") or None,

@@ -57,7 +57,7 @@ def output(path: Path | None) -> Iterator[Any]:
         yield sys.stdout
         return
     try:
-        with path.open("w", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
             yield file
     except OSError as error:
         fail(f"{path}: {error.strerror}")
@@ -86,12 +86,9 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
 
         refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
-        try:
-            logs = saved_logs(list(files), year)
-            with progress([log.size for log in logs]) as tick:
-                report = read(logs, zone=zone, tick=tick, **given)
-        except OSError as error:
-            fail(f"{error.filename or 'standard input'}: {error.strerror}")
+        logs = saved_logs(list(files), year)
+        with progress([log.size for log in logs]) as tick:
+            report = read(logs, zone=zone, tick=tick, **given)
         with output(target) as out:
             if form == "json":
                 out.write(report.model_dump_json(indent=2) + "\n")
@@ -115,7 +112,7 @@ def analyze_command(source_options: Callable[..., Any]) -> click.Command:
     return analyze
 
 
-@click.command("capacity")
+@click.command("capacity", short_help="Say what fits into the KV pool and into one step.")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option("--pool-tokens", type=click.IntRange(1), help="Size of the KV pool; default: as the logs tell.")
 @click.option("--max-model-len", type=click.IntRange(1), help="The longest request; default: as the logs tell.")
@@ -177,8 +174,6 @@ def capacity_command(
         fail(f"{table}: {error}")
     except prompt_size.SizeError as error:
         fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
     told = answer(ceilings, prompt_tokens, output_tokens, concurrency, rows, basis)
     if as_json:
         click.echo(json.dumps(told.public(), indent=2))
@@ -188,7 +183,7 @@ def capacity_command(
     fail_if_damaged(damages)
 
 
-@click.command("check")
+@click.command("check", short_help="Say how much of logs is understood, and why one sees nothing.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(files: Sequence[str], as_json: bool) -> None:
@@ -202,12 +197,9 @@ def check_command(files: Sequence[str], as_json: bool) -> None:
     from exporter.analysis.inputs import saved_logs
 
     refuse(files)
-    try:
-        logs = saved_logs(list(files))
-        with progress([log.size for log in logs]) as tick:
-            checked = [check(log, tick) for log in logs]
-    except OSError as error:
-        fail(f"{error.filename or 'standard input'}: {error.strerror}")
+    logs = saved_logs(list(files))
+    with progress([log.size for log in logs]) as tick:
+        checked = [check(log, tick) for log in logs]
     if as_json:
         click.echo(json.dumps([each.public() for each in checked], indent=2))
     else:
@@ -242,7 +234,7 @@ def _interval(context: click.Context, parameter: click.Parameter, value: str) ->
 def backfill_command(source_options: Callable[..., Any]) -> click.Command:
     """`inferlog backfill`, with the settings of a source as options."""
 
-    @click.command("backfill")
+    @click.command("backfill", short_help="Write saved logs as OpenMetrics, for yesterday on a dashboard.")
     @click.argument("files", nargs=-1, required=True, metavar="FILE...")
     @click.option("-o", "--output", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
     @click.option("--interval", callback=_interval, default="15s", show_default=True, metavar="DURATION", help="Time between scrapes.")
@@ -265,26 +257,23 @@ def backfill_command(source_options: Callable[..., Any]) -> click.Command:
         refuse(files, target)
         given = {key: value for key, value in settings.items() if value is not None}
         scrapes, damages = 0, list[str]()
-        try:
-            logs = saved_logs(list(files), year)
-            with (
-                Backfill(interval, {"job": "inferlog", "instance": "backfill", **labels}) as fill,
-                progress([log.size for log in logs]) as tick,
-            ):
-                for log in logs:
-                    guess = guessed_zone(log) if zone is None else None
-                    if told := assumed(log, guess):
-                        click.echo(f"{log.path}: {told}", err=True)
-                    filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
-                    scrapes += filled.scrapes
-                    click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
-                    damages += filled.damages
-                if not scrapes:
-                    fail("no line with a time is in these logs: there is nothing to write")
-                with output(target) as out:
-                    fill.write(out)
-        except OSError as error:
-            fail(f"{error.filename or 'standard input'}: {error.strerror}")
+        logs = saved_logs(list(files), year)
+        with (
+            Backfill(interval, {"job": "inferlog", "instance": "backfill", **labels}) as fill,
+            progress([log.size for log in logs]) as tick,
+        ):
+            for log in logs:
+                guess = guessed_zone(log) if zone is None else None
+                if told := assumed(log, guess):
+                    click.echo(f"{log.path}: {told}", err=True)
+                filled = fill.read(log, zone=guess.zone if guess else zone, tick=tick, **given)
+                scrapes += filled.scrapes
+                click.echo(f"{log.path}: {filled.scrapes:,} scrapes of source {filled.source}", err=True)
+                damages += filled.damages
+            if not scrapes:
+                fail("no line with a time is in these logs: there is nothing to write")
+            with output(target) as out:
+                fill.write(out)
         fail_if_damaged(damages)
 
     return backfill

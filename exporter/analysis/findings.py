@@ -76,6 +76,7 @@ _DEATHS = ("engine_dead", "worker_died", "scheduler_exception", "cuda_error", "c
 _FAILED_REQUESTS = with_answers(failed_requests)
 _HANG = with_answers(rose("engine_failures_total", "hang", "watchdog_timeout"))
 _DEATH = with_answers(rose("engine_failures_total", *_DEATHS))
+_GATEWAY = with_answers(gateway_share("gateway_pd_routes_total", "failed", but="failed"))
 
 ROWS = (
     Row("InferlogEngineStartFailed", rose("engine_failures_total", "startup_failed"), "critical"),
@@ -99,8 +100,8 @@ ROWS = (
     Row("InferlogKVExpired", rose("kv_expired_requests_total", least=_EXPIRED)),
     Row("InferlogTransportErrors", rose("transport_errors_total", least=_TRANSPORT_ERRORS)),
     Row("InferlogGatewayParamsMissing", gateway_share("gateway_kv_params_total", "missing", "wrong_connector")),
-    Row("InferlogGatewayRequestsFail", gateway_share("gateway_pd_routes_total", "failed", but="failed")),
-    Row("InferlogRequestsFail", unexplained(_FAILED_REQUESTS, _HANG, _DEATH)),
+    Row("InferlogGatewayRequestsFail", _GATEWAY),
+    Row("InferlogRequestsFail", unexplained(_FAILED_REQUESTS, _HANG, _DEATH, _GATEWAY)),
     Row("InferlogJitFailed", rose("jit_failures_total")),
     Row("InferlogKVPoolShrank", pool_shrank),
     Row("InferlogKVPoolSaturated", lambda watch: pool_full(watch) + rose("requests_retracted_total")(watch)),

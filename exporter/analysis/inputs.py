@@ -2,11 +2,12 @@
 
 import gzip
 import io
+import os
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -100,6 +101,11 @@ def _first_time(path: str, written: Written) -> float | None:
     return log.last_time
 
 
+def shown(path: str) -> str:
+    """A path as text, also where the bytes of its name are none."""
+    return os.fsencode(path).decode(errors="replace")
+
+
 class DamagedError(Exception):
     """A compressed file ends too early or is broken; what came before was read."""
 
@@ -163,15 +169,12 @@ def _from_zstd(path: str, stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    if path == STDIN:
-        yield sys.stdin.buffer
-    else:
-        with Path(path).open("rb") as file:
-            try:
-                yield file
-            except OSError as error:
-                error.filename = error.filename or path  # a read tells no name
-                raise
+    with nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb") as file:
+        try:
+            yield file
+        except OSError as error:
+            error.filename = "standard input" if path == STDIN else path  # a read tells no name
+            raise
 
 
 class _Counted(io.RawIOBase):

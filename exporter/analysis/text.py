@@ -35,11 +35,17 @@ def write(report: Report, to: TextIO) -> None:
     _checklist(page, report)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end with 1, which is a finding."""
+        raise BrokenPipeError
+
+
 class _Page:
     """Lines with an indent; on a terminal they are wrapped within it."""
 
     def __init__(self, to: TextIO) -> None:
-        self._console = Console(file=to, highlight=False, markup=False, emoji=False)
+        self._console = _Console(file=to, highlight=False, markup=False, emoji=False)
         self._wraps = to.isatty()
 
     def line(self, text: Text, indent: int = 0) -> None:

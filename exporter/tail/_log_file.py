@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ("REMEMBERED_BYTES", "Identity", "LogFile", "TruncatedError", "identity")
 
 _LONGEST_LOOK_BACK: Final = 1 << 20
+_LEAST_ROOM: Final = 32 * 1024
 
 
 class TruncatedError(Exception):
@@ -146,6 +147,8 @@ class LogFile:
         check and the read. An unread file is known by its first bytes, if it had any when it was looked at.
         """
         behind = len(self.tail)
+        # Not much more than there is: room for a whole chunk is mapped anew for each look, which finds nothing most times.
+        limit = min(limit, max(self.size - self.offset, _LEAST_ROOM))
         first = self._unread_head if not self.offset else EMPTY
         data = self.files.pread(self.fd, max(behind + limit, first.length), self.offset - behind)
         if data[:behind] != self.tail or self.size < self.offset or not first.matches(data[: first.length]):

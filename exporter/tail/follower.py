@@ -224,10 +224,9 @@ class Follower:
 
     def _look(self) -> None:
         """See which file is at the path, and queue it and the generations before it that we have missed."""
-        real = self._files.realpath(self._path)
         first = not self._started
         if first:
-            self._siblings.mark_history(real)
+            self._siblings.mark_history(self._real_path())
         try:
             status = self._files.stat(self._path)
         except OSError as exc:
@@ -236,18 +235,22 @@ class Follower:
             # Between rename and create there is nothing at the path, which is no failure; a deleted log is.
             if exc.errno == errno.ENOENT:
                 # Several rotations may have passed, of which the last has made no new file yet.
-                self._switch(real)
+                self._switch(self._real_path())
             self.stats.up = exc.errno == errno.ENOENT and bool(self._queue) and self._queue[-1].exists()
             return
         self._started = True
         if first and self._at_end and stat.S_ISREG(status.st_mode):
-            self._begin_at_end(real, status)
+            self._begin_at_end(self._real_path(), status)
         if self._queue and self._queue[-1].identity == identity(status):
             self.stats.up = True
         elif stat.S_ISREG(status.st_mode):
-            self._switch(real)
+            self._switch(self._real_path())
         else:
             self.stats.up, self.stats.error = False, "EISDIR" if stat.S_ISDIR(status.st_mode) else "EINVAL"
+
+    def _real_path(self) -> str:
+        """Asked for only when something is new: it costs more than all else about a look at a file that has not changed."""
+        return self._files.realpath(self._path)
 
     def _begin_at_end(self, real: str, status: os.stat_result) -> None:
         """As if all that is there had been read before, for the file may not be readable yet; OSError until it is."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.checkpoint import SCHEMA, StateFile, StateInUseError
+from exporter.checkpoint import SCHEMA, StateFile, StateFileError
 
 STATES = {"engine": '{"a": [1, 2.5, null, "x"]}', 'odd "name"': "{}"}
 LOADED = {"engine": {"a": [1, 2.5, None, "x"]}, 'odd "name"': {}}
@@ -123,7 +123,7 @@ def test_a_second_process_is_refused(path: Path) -> None:
     """Two would count everything twice and overwrite each other."""
     with closing(StateFile(path)) as first:
         assert first.save(STATES)
-        with pytest.raises(StateInUseError, match="another inferlog uses this state file"):
+        with pytest.raises(StateFileError, match="another inferlog uses this state file"):
             StateFile(path)
     assert loaded(path) == LOADED
 
@@ -201,8 +201,16 @@ def test_a_link_is_followed_once(path: Path, tmp_path: Path) -> None:
     saved(path)
     assert path.is_symlink()
     assert loaded(target) == LOADED
-    with closing(StateFile(target)), pytest.raises(StateInUseError):
+    with closing(StateFile(target)), pytest.raises(StateFileError):
         StateFile(path)
+
+
+def test_a_directory_is_refused_and_stays(path: Path) -> None:
+    """It may hold everything that somebody has, and a slip of the pen is no reason to move it."""
+    path.mkdir(parents=True)
+    with pytest.raises(StateFileError, match="a directory; name a file in it"):
+        StateFile(path)
+    assert [path] == list(path.parent.iterdir())
 
 
 def test_failures_leave_nothing_behind(path: Path) -> None:

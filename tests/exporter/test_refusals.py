@@ -3,6 +3,7 @@
 import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from exporter.cli import main
 from tests.conftest import DATA
 
 HEALTHY = DATA / "vllm-0.32/captured-pd-decode-proven.log"
+INFERLOG = (sys.executable, "-m", "exporter")
+READ = ("analyze", "analyze --format json", "analyze --format html", "check", "metrics", "events", "capacity")
 READERS = ("analyze", "check", "metrics", "events", "capacity", "backfill")
 
 
@@ -42,6 +45,15 @@ def test_what_is_damaged(command: str, tmp_path: Path) -> None:
     assert last.startswith(f"inferlog: {path}: damaged, the rest could not be read (")
 
 
+def test_a_demo_whose_port_is_taken() -> None:
+    """Says how to take another: `make demo` has no flags."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        ended = subprocess.run([*INFERLOG, "demo", "--web.listen-address", address], capture_output=True, check=False, timeout=60)
+    told = f"cannot listen on {address}: Address already in use: inferlog demo --web.listen-address 127.0.0.1:PORT takes another port"
+    assert (ended.returncode, ended.stderr.decode()) == (2, f"inferlog: {told}\n")
+
+
 FOREGROUND = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from exporter.cli import main; main()"
 """A shell lets what it starts in the background ignore Ctrl-C, and CI may be there."""
 
@@ -59,3 +71,35 @@ def test_ctrl_c(command: str) -> None:
         assert process.stdout
         assert process.stderr
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("command", READ)
+def test_a_name_that_is_no_text(command: str, locale: str, tmp_path: Path) -> None:
+    """And one in another alphabet, in each locale."""
+    for name in (b"\xff.log", "日志.log".encode()):
+        path = os.fsencode(tmp_path) + b"/" + name
+        Path(os.fsdecode(path)).write_bytes(HEALTHY.read_bytes())
+        environment = os.environ | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8:strict"}
+        if locale == "C":
+            del environment["PYTHONIOENCODING"]
+        ended = subprocess.run([*INFERLOG, *command.split(), path], env=environment, capture_output=True, check=False, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("command", READ)
+def test_no_room_for_the_answer(command: str) -> None:
+    """A full disk below standard output."""
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([*INFERLOG, *command.split(), HEALTHY], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (2, b"inferlog: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", READ)
+def test_a_reader_that_had_enough(command: str) -> None:
+    """As `head`; it is no answer of `analyze`, and nobody's fault."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        ended = subprocess.run([*INFERLOG, *command.split(), HEALTHY], stdout=pipe, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (141, b"")
