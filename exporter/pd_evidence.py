@@ -23,7 +23,7 @@ _LONGEST_GAP = 120.0  # between two lines of which the first told of tokens; a l
 _LONGEST_INTERVAL = 1800.0
 _SIDE_EFFECTS = frozenset({"handshake_setup", "notification", "transfer_release"})  # of attempts that are counted elsewhere
 _REQUEST_LIMIT = 256
-_ANSWERS_OF_AN_INTERVAL = 20
+_ANSWERS_OF_AN_INTERVAL = 20.0
 
 BLOCK_TOKENS = 128.0
 """Prompt tokens a decode engine may compute for a request: the last block, which is never transferred."""
@@ -213,7 +213,7 @@ class PdEvidence:
     def is_idle(self, now: float | None) -> bool:
         """Whether that is long ago at this time of the log's clock."""
         since = self._told_at if self.quiet_since is None else self.quiet_since
-        return now is not None and since is not None and now - since >= self.quiet_seconds
+        return now is not None and since is not None and now - since >= QUIET_SECONDS and now - since >= self.quiet_seconds
 
     @property
     def most_requests(self) -> float:
@@ -251,6 +251,8 @@ class PdEvidence:
             self._paused.discard(engine)
             self.quiet_since = None
             decodes = generation_rate * length > self._responses + _ROUNDING * length
+            if not (self._answers_are_told and self.closed) and prompt_rate > self.block_tokens * generation_rate:
+                decodes = False  # a token for each of such prompts is what a prefill engine generates; a log may begin behind its answers
             ended = engine, prompt_rate * length, admitted, running, now, decodes
             told = self._answers_are_told and admitted  # else it is those that run
             if generation_rate and not prompt_rate and not told and self.open == Period():
@@ -269,13 +271,13 @@ class PdEvidence:
     def _length(self, engine: str, before: float | None, now: float | None) -> float:
         """Seconds that this line is about. Behind a line without tokens an idle engine leaves lines out, and they end intervals, too."""
         gap = now - before if before is not None and now is not None else 0.0
-        longest = _LONGEST_INTERVAL if self._usual is None else max(_LONGEST_GAP, WINDOW * self._usual)
-        if not 0 < gap <= longest:
+        hole = gap > _LONGEST_GAP and gap > (_LONGEST_INTERVAL if self._usual is None else WINDOW * self._usual)
+        if hole or gap <= 0:
             return self._usual or _SECONDS
         if engine in self._paused:
             return min(gap, self._usual or _SECONDS)
         self._usual = min(gap, self._usual or gap)
-        return gap
+        return gap if gap > self._usual + 1 else self._usual  # times have no fractions, which counts where lines come each second
 
     def _close(self, engine: str, prompt_tokens: float, requests: float, running: float, now: float | None, decodes: bool) -> None:
         """End a period. The engines of a data-parallel group print one after the other: one round is one interval."""
@@ -405,11 +407,16 @@ class PdEvidence:
 
     def _go_on(self, answers: float) -> None:
         """Where no periodic line tells of intervals, some answers are one: what was recorded does not count forever."""
-        self.open.answered += answers
-        if self.open.answered >= _ANSWERS_OF_AN_INTERVAL:
+        over, rest = divmod(self.open.answered + answers, _ANSWERS_OF_AN_INTERVAL)
+        if over:
             self.changed = self.changed or any(period.eventful for period in self.window())
+        for _ in range(min(int(over), WINDOW + 1)):
+            self.open.answered = _ANSWERS_OF_AN_INTERVAL
             self.closed.append(self.open)
             self.open = Period()
+        self.open.answered = rest
+        if over and not any(period.eventful for period in self.window()):
+            self.failed_ranks.clear()  # a peer that does not fit would fail each request
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -454,12 +461,18 @@ class PdEvidence:
     def recomputed(self, requests: float) -> None:
         """The scheduler says that it computes prompts again, whose KV did not come."""
         self._record().recomputed += requests
-        self.ignores_loads = False
+        self._reacts()
 
     def load_failed(self, requests: float) -> None:
         """The scheduler says that it fails requests whose KV did not come."""
         self._record().load_failed += requests
+        self._reacts()
+
+    def _reacts(self) -> None:
+        """The scheduler has a word on failed loads after all: the step in which they were may have compiled."""
         self.ignores_loads = False
+        for period in self.window():
+            period.unanswered_loads = 0
 
     def expired(self) -> None:
         """A request's blocks were freed, and nobody had fetched them."""

@@ -114,6 +114,7 @@ class Settings:
         return PdSettings(
             role=role,
             expect_all=expect == "all",
+            local_is_meant=pair.expect == "mixed",
             version=self.version,
             fails_on_load_error=values.get("kv_load_failure_policy") == "fail",
             block_tokens=max(BLOCK_TOKENS, float(values.get("block_size", "0"))),

@@ -83,6 +83,8 @@ class PdSettings(NamedTuple):
     bytes_per_token: float | None = None
     """Of one rank's pool, where it is known."""
     limits: FailureLimits = DEFAULT_LIMITS
+    local_is_meant: bool = False
+    """Whether the configuration says that some prompts are computed here."""
     from_start: bool = True
     """Whether the log tells of the process from its start on, so that a first transfer would have been told of."""
 
@@ -298,7 +300,7 @@ def _verdict(
         ("never_connected", settings.from_start and (mismatched or (unconnected and failures))),
         ("transport_failing", mismatched or "no_transfer_failure" in failed),
         ("router_bypass", "local_prefill_low" in failed and not failures and not transfers and settings.expect_all),
-        ("partial", "local_prefill_low" in failed and transfers),
+        ("partial", "local_prefill_low" in failed and transfers and not settings.local_is_meant),
         ("unproven" if unheard else IDLE, idle),
         ("unproven", _unexplained(evidence, settings, window)),
         ("proven", not failed and all(checks[check] == "pass" for check in ("transfers_growing", "no_transfer_failure", "no_recompute"))),

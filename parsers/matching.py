@@ -14,6 +14,10 @@ from parsers.events import (
     HttpResponses,
     IntervalStats,
     KvCompatibility,
+    KvLoadFailed,
+    KvLoadSkipped,
+    KvRecomputed,
+    KvRoomFailed,
     KvTransferFailure,
     Nothing,
     PrefillBatch,
@@ -28,7 +32,8 @@ _SHORTEST_RECORD = len("INFO 01-01 00:00:00 [a.py:1] ")
 _NO_RESPONSES = dict.fromkeys(("2xx", "3xx", "4xx", "5xx", access.ANSWERED), 0)
 _TAGS = re.compile(r"(?:\[[^\]\n]{0,64}\] ?){1,3}")
 # Events for which it matters what was answered before: SGLang's batches are told from probes by it, and who answers after a hang is back.
-_NEXT_TO_RESPONSES = frozenset((EngineFailure, PrefillBatch, HealthAnswered))
+_OUTLIVED = (KvLoadFailed, KvLoadSkipped, KvRecomputed, KvRoomFailed, KvTransferFailure)  # by answers that come later
+_NEXT_TO_RESPONSES = frozenset((EngineFailure, PrefillBatch, HealthAnswered, *_OUTLIVED))
 _AFTER_RESPONSES = frozenset((EngineStarted, IntervalStats)) | _NEXT_TO_RESPONSES
 # Events of which each process' own is counted: Ray prints one line for the equal ones of several workers.
 _EACH_COUNTS = frozenset((KvCompatibility, KvTransferFailure, TransportError))

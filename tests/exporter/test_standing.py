@@ -173,6 +173,29 @@ def test_one_token_an_answer_is_what_a_prefill_engine_generates() -> None:
     assert "not_judged" == reading.verdict
 
 
+@pytest.mark.parametrize(("generation", "verdict"), [(1.0, "not_judged"), (20.0, "router_bypass")])
+def test_a_token_for_each_prompt_is_no_answer_where_no_access_line_tells_of_answers(generation: float, verdict: str) -> None:
+    """A prefill engine with kv_both, of whose pair all KV is expected; or a decode engine that has not been given any."""
+    lines = [stats(at, prompt=1000.0, generation=generation, running=0) for at in ("03:14:10", "03:14:20")]
+
+    assert verdict == read(*decode(role="kv_both"), *lines, pd_expect="all").verdict
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("vllm-*/captured-pd-prefill*.log")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("access", [True, False])
+@pytest.mark.parametrize("begins", [0.0, 0.8])
+def test_real_prefill_engines_are_not_judged(path: Path, begins: float, access: bool) -> None:
+    """Whether access lines are printed or not, at no line, also of a log that begins late."""
+    reading, verdicts = Reading(), set()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for each in lines[int(begins * len(lines)) :]:
+        if access or ' HTTP/1.1" ' not in each:
+            reading.feed(each)
+            verdicts.add(reading.source.engine.standing.verdict)
+
+    assert verdicts <= {"", "not_judged"}
+
+
 def test_a_reload_is_judged_with_the_next_line() -> None:
     """What is expected has changed, and steady lines bring no new evidence."""
     reading = read(*decode(), *local("03:14:10"), *local("03:14:20"), *local("03:14:30"))

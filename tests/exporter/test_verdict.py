@@ -321,6 +321,16 @@ def test_local_prefill_is_judged_by_role_and_expectation(lines: list[str], setti
     assert verdict == read(*lines, *local("03:14:10"), *local("03:14:20"), **settings).verdict
 
 
+@pytest.mark.parametrize(
+    ("settings", "verdict"), [({}, "partial"), ({"pd_expect": "all"}, "partial"), ({"pd_expect": "mixed"}, "unproven")]
+)
+def test_some_local_prefill_is_no_fault_where_the_configuration_says_that_it_is_meant(settings: dict[str, str], verdict: str) -> None:
+    """A gateway sends short prompts past prefill, and `pd_expect: mixed` is what the runbook tells to say then."""
+    for role in ("kv_consumer", "kv_both"):
+        lines = [*decode(role=role), *healthy("03:14:10"), *local("03:14:20"), *local("03:14:30")[:-1]]
+        assert verdict == read(*lines, **settings).verdict
+
+
 def test_engine_with_both_roles_is_judged_once_it_generates() -> None:
     """Until then nobody knows what it is for."""
     reading = read(*decode(role="kv_both"))
@@ -397,3 +407,15 @@ def test_periodic_line_between_worker_and_scheduler_changes_nothing() -> None:
     lines = [*decode("0.26.0"), *healthy("03:14:10"), failure("transfer_failed"), skipped()]
 
     assert "recomputing" == read(*lines, stats("03:14:20"), recovered()).verdict
+
+
+@pytest.mark.parametrize(
+    ("policy", "word", "verdict"), [("recompute", recovered(at="03:14:35"), "recomputing"), ("fail", failing(1, "03:14:35"), "unproven")]
+)
+def test_a_scheduler_that_answers_late_has_answered(policy: str, word: str, verdict: str) -> None:
+    """The step in which a load failed compiled for half a minute: no answer may be wrong."""
+    lines = [*decode("0.26.0", policy), *healthy("03:14:00"), failure("transfer_failed", at="03:14:05"), skipped(at="03:14:05")]
+    reading = read(*lines, *healthy("03:14:30"))
+    assert "corruption_risk" == reading.verdict
+
+    assert verdict == reading.feed(word).verdict

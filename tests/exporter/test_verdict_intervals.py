@@ -89,3 +89,12 @@ def test_probes_without_access_lines_do_not_add_up_to_a_prompt(prompt: float, ve
     reading = read(*decode(), *(stats(clock(number * every), prompt=prompt, running=0) for number in range(5)))
 
     assert verdict == reading.verdict
+
+
+def test_a_second_that_the_clock_skips_doubles_no_prompt() -> None:
+    """A line each 1.02 s: of two seconds between two of them one is a fraction that times do not have."""
+    reading = busy(1, rounds=8)
+    for second in (8, 10):
+        reading.feed(POST, stats(clock(second), prompt=100.0), transfers(1, clock(second)))
+
+    assert "proven" == reading.verdict

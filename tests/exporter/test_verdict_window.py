@@ -110,11 +110,39 @@ def test_an_accident_is_over_though_no_periodic_line_tells_of_intervals(off: str
     reading = read(*start, READY, *[POST] * 30, failure("transfer_failed"), *[POST] * 8, pd_role="decode")
     assert "unproven" == reading.verdict
 
-    reading.feed(failure("transfer_failed", "cmpl-2"), *[POST] * 8)
+    reading.feed(failure("transfer_failed", "cmpl-2"), failure("transfer_failed", "cmpl-3"), *[POST] * 8)
     assert "transport_failing" == reading.verdict
 
-    reading.feed(*[POST] * 50)
+    for _ in range(50):  # or all at once, as they are read behind a backlog
+        reading.feed(POST)
     assert "unproven" == reading.verdict
+
+
+def test_a_mismatch_is_over_when_nothing_fails_any_more_though_no_line_tells_of_success() -> None:
+    """Each request would fail with such a peer, and say so."""
+    reading = read(READY, *[POST] * 30, *MISMATCH, *[POST] * 30, pd_role="decode")
+    assert ("transport_failing", "fail") == (reading.verdict, reading.check("compatibility"))
+
+    reading.feed(*[POST] * 30)
+    assert ("unproven", "unknown") == (reading.verdict, reading.check("compatibility"))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_answers_outlive_an_accident_wherever_a_block_ends(at_once: bool) -> None:
+    """Those before it do not count as later ones."""
+    lines = [
+        READY,
+        *[POST] * 45,
+        failure("transfer_failed"),
+        failure("transfer_failed", "cmpl-2"),
+        failure("transfer_failed", "cmpl-3"),
+        POST,
+    ]
+    reading = Reading(pd_role="decode")
+    for block in [lines] if at_once else [[each] for each in lines]:
+        reading.feed(*block)
+
+    assert "transport_failing" == reading.verdict
 
 
 def test_read_after_expiry_leaves_the_window_as_well() -> None:
