@@ -48,4 +48,8 @@ class Commands(click.Group):
             sys.stdout = None  # nothing may be flushed at exit
             sys.exit(_NOBODY_READS)
         except OSError as error:
+            try:
+                sys.stdout.flush()
+            except OSError:
+                sys.stdout = None  # as above
             fail(": ".join(filter(None, (error.filename and str(error.filename), error.strerror or str(error)))))

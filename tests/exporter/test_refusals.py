@@ -87,11 +87,14 @@ def test_a_name_that_is_no_text(command: str, locale: str, tmp_path: Path) -> No
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", READ)
-def test_no_room_for_the_answer(command: str) -> None:
+def test_no_room_for_the_answer(command: str, unbuffered: str) -> None:
     """A full disk below standard output."""
+    ask = [*INFERLOG, *command.split(), HEALTHY]
     with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run([*INFERLOG, *command.split(), HEALTHY], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        ended = subprocess.run(ask, env=environment, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert (ended.returncode, ended.stderr) == (2, b"inferlog: No space left on device\n")
 
 
