@@ -1,5 +1,6 @@
 """Compilers that run beside the engine: real processes, and what is counted of them."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -85,12 +86,15 @@ def test_a_compiler_s_time_is_measured(machine: Machine) -> None:
 
 def test_what_a_compiler_starts_is_part_of_it(machine: Machine, tmp_path: Path) -> None:
     """Ninja runs nvcc, which runs cicc and ptxas: one sighting and one job."""
-    scan = Scan()
+    scan, gate = Scan(), tmp_path / "gate"
+    os.mkfifo(gate)
     for name in ("nvcc", "ptxas"):
         shutil.copy(shutil.which("bash") or "/bin/bash", tmp_path / name)
-    ninja = machine.run("ninja", f"{tmp_path}/nvcc -c '{tmp_path}/ptxas -c \"sleep 0.3; true\"; true' ; echo")
-    scan.wait(1, 0)
-    wait_for(lambda: (scan.scan.look(), not any(each.name == "ptxas" for each in scan.scan._running.values()))[1], "the inner ones to end")
+    ninja = machine.run("ninja", f"{tmp_path}/nvcc -c '{tmp_path}/ptxas -c \"read -r line < {gate}; true\"; true' ; echo")
+    inner = lambda: (scan.scan.look(), any(each.name == "ptxas" for each in scan.scan._running.values()))[1]  # noqa: E731
+    wait_for(inner, "the inner ones")
+    gate.write_text("\n")
+    wait_for(lambda: not inner(), "the inner ones to end")
     machine.end(ninja)
     scan.wait(1, 1)
 
